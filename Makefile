@@ -1,0 +1,135 @@
+# Everything here needs Go, and for the tests Node.js with npm and Debian's apt-get and dpkg.
+# Tools come from tools/go.mod, real peers from `make peers`; nothing is installed system-wide.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-builtin-rules
+
+GO      ?= go
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+LDFLAGS := -s -w -X main.version=$(VERSION)
+TOOL    := $(GO) tool -modfile=tools/go.mod
+
+# The test module's tools run from inside it.
+TOOL_IN_TEST := $(GO) tool -modfile=../tools/go.mod
+
+# The vulnerability database, as a module; raise it to learn of newer reports.
+VULNDB := golang.org/x/vulndb@v0.0.0-20261105234957-e22db6528018
+
+FUZZTIME   ?= 10s
+BENCH      ?= .
+BENCHCOUNT ?= 6
+# Extra flags of `go test`, for instance TESTFLAGS='-run Azurite -v'.
+TESTFLAGS  ?=
+
+##@ Every day
+
+.PHONY: build
+build: ## build bin/qwatch
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/qwatch ./cmd/qwatch
+
+.PHONY: test
+test: format vet unit build integration ## all tests: formatting, vet, unit tests, then real peers
+
+.PHONY: unit
+unit: ## the main module's tests, which need nothing but Go
+	$(GO) test -race -shuffle=on -timeout 10m $(TESTFLAGS) ./...
+
+.PHONY: integration
+integration: peers ## the tests on real peers: Azurite, Prometheus
+	cd test && $(GO) test -race -shuffle=on -timeout 12m $(TESTFLAGS) ./...
+
+.PHONY: peers
+peers: ## install the real peers into $XDG_CACHE_HOME/qwatch
+	bash test/peer/install.sh
+
+##@ Before sending a change
+
+.PHONY: check
+check: gofumpt vet fix staticcheck errcheck deadcode govulncheck generated modules ## every linter and currency check
+
+.PHONY: format
+format:
+	@bad=$$(git ls-files -z --cached --others --exclude-standard '*.go' | xargs -0r gofmt -l); \
+	if [[ -n $$bad ]]; then printf 'not formatted (run gofmt -w):\n%s\n' "$$bad" >&2; exit 1; fi
+
+.PHONY: gofumpt
+gofumpt:
+	@bad=$$(git ls-files -z --cached --others --exclude-standard '*.go' | xargs -0r $(TOOL) gofumpt -l); \
+	if [[ -n $$bad ]]; then printf 'not formatted (run make fmt):\n%s\n' "$$bad" >&2; exit 1; fi
+
+.PHONY: fmt
+fmt: ## format every Go file
+	git ls-files -z --cached --others --exclude-standard '*.go' | xargs -0r $(TOOL) gofumpt -w
+
+.PHONY: vet
+vet:
+	$(GO) vet ./...
+	cd test && $(GO) vet ./...
+
+.PHONY: fix
+fix:
+	$(GO) fix -diff ./...
+	cd test && $(GO) fix -diff ./...
+
+.PHONY: staticcheck
+staticcheck:
+	$(TOOL) staticcheck ./...
+	cd test && $(TOOL_IN_TEST) staticcheck ./...
+
+.PHONY: errcheck
+errcheck:
+	$(TOOL) errcheck -exclude tools/errcheck.txt ./...
+	cd test && $(TOOL_IN_TEST) errcheck -exclude ../tools/errcheck.txt ./...
+
+.PHONY: deadcode
+deadcode:
+	@dead=$$($(TOOL) deadcode -test ./...); \
+	if [[ -n $$dead ]]; then printf '%s\n' "$$dead" >&2; exit 1; fi
+	@cd test && dead=$$($(TOOL_IN_TEST) deadcode -test -filter 'qwatch/test' ./...); \
+	if [[ -n $$dead ]]; then printf '%s\n' "$$dead" >&2; exit 1; fi
+
+.PHONY: govulncheck
+govulncheck:
+	dir=$$($(GO) mod download -json $(VULNDB) | sed -n 's/^\s*"Dir": "\(.*\)",$$/\1/p'); \
+	$(TOOL) govulncheck -db "file://$$dir/data/osv" ./...
+
+.PHONY: generate
+generate: ## write the generated documents again
+	$(GO) generate ./...
+
+.PHONY: generated
+generated:
+	bash tools/generated.sh $(GO)
+
+.PHONY: modules
+modules:
+	for dir in . test tools; do (cd $$dir && $(GO) mod tidy -diff && $(GO) mod verify); done
+
+##@ Now and then
+
+.PHONY: bench
+bench: ## benchmarks; BENCH=regexp picks, BENCHCOUNT repeats
+	mkdir -p bin
+	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -count $(BENCHCOUNT) -timeout 60m ./... | tee bin/bench.txt
+	$(TOOL) benchstat bin/bench.txt
+
+.PHONY: fuzz
+fuzz: ## every fuzz target for FUZZTIME each
+	bash tools/fuzz.sh $(FUZZTIME) $(GO)
+
+.PHONY: e2e
+e2e: peers ## the long drills of the test module, beyond what `make test` runs
+	cd test && $(GO) test -race -tags drill -run Drill -timeout 30m -v $(TESTFLAGS) ./...
+
+.PHONY: clean
+clean: ## remove what make built; the peers in the cache stay
+	rm -rf bin
+
+.PHONY: help
+help:
+	@awk 'BEGIN {FS = ":.*## "} \
+	  /^##@/ {printf "\n%s\n", substr($$0, 5)} \
+	  /^[a-z0-9-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
