@@ -1,0 +1,79 @@
+package metric
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// GaugeSet is what a processor is doing right now.
+type GaugeSet struct {
+	ActiveHandlers  int
+	MaxHandlers     int
+	OldestHandler   time.Duration // 0 when none runs
+	Paused          bool
+	ReceiveFailures int       // since the last success
+	LastReceive     time.Time // last receive that succeeded, empty or not; zero: none yet
+}
+
+// gaugeDef is a gauge of the consumer and how to read it.
+type gaugeDef struct {
+	desc  *prometheus.Desc
+	value func(GaugeSet) float64
+}
+
+func gaugeDefs() []gaugeDef {
+	def := func(name string, value func(GaugeSet) float64) gaugeDef {
+		return gaugeDef{Of(name).Desc(), value}
+	}
+	return []gaugeDef{
+		def(ActiveHandlers, func(g GaugeSet) float64 { return float64(g.ActiveHandlers) }),
+		def(MaxHandlers, func(g GaugeSet) float64 { return float64(g.MaxHandlers) }),
+		def(OldestHandlerAge, func(g GaugeSet) float64 { return max(0, g.OldestHandler).Seconds() }),
+		def(ProcessorPaused, func(g GaugeSet) float64 { return truth(g.Paused) }),
+		def(ConsecutiveReceiveFailures, func(g GaugeSet) float64 { return float64(g.ReceiveFailures) }),
+		def(LastReceive, func(g GaugeSet) float64 { return timestamp(g.LastReceive) }),
+	}
+}
+
+func (c *Consumer) collectGauges(ch chan<- prometheus.Metric, k queueKey, set GaugeSet) {
+	for _, g := range c.gauges {
+		ch <- prometheus.MustNewConstMetric(g.desc, prometheus.GaugeValue, g.value(set), k.account, k.queue)
+	}
+}
+
+// merge reads several processors of one queue as one: handlers add up, the worst age and
+// failures show, and the queue is paused when all of them are. It is false without any.
+func merge(readers []func() GaugeSet) (GaugeSet, bool) {
+	if len(readers) == 0 {
+		return GaugeSet{}, false
+	}
+	sum := readers[0]()
+	for _, read := range readers[1:] {
+		g := read()
+		sum.ActiveHandlers += g.ActiveHandlers
+		sum.MaxHandlers += g.MaxHandlers
+		sum.OldestHandler = max(sum.OldestHandler, g.OldestHandler)
+		sum.Paused = sum.Paused && g.Paused
+		sum.ReceiveFailures = max(sum.ReceiveFailures, g.ReceiveFailures)
+		if g.LastReceive.After(sum.LastReceive) {
+			sum.LastReceive = g.LastReceive
+		}
+	}
+	return sum, true
+}
+
+func truth(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// timestamp is t as Unix seconds, or 0 for the zero time.
+func timestamp(t time.Time) float64 {
+	if t.IsZero() {
+		return 0
+	}
+	return float64(t.UnixNano()) / 1e9
+}
