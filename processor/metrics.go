@@ -25,8 +25,8 @@ type Metrics struct{ consumer *metric.Consumer }
 
 // NewMetrics registers the consumer's metrics with reg and returns what counts them. With a
 // nil reg they are exported nowhere. A second call with the same registry returns the same
-// metrics, and the options of the first stand. It panics, as prometheus.MustRegister does,
-// when a bucket list does not increase or another collector has taken a name.
+// metrics, and the options of the first stand. It panics when a bucket list does not
+// increase or another collector has taken a name.
 func NewMetrics(reg prometheus.Registerer, opts MetricsOptions) *Metrics {
 	return &Metrics{metric.NewConsumer(reg, metric.Options(opts))}
 }

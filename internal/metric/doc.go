@@ -7,4 +7,4 @@
 // table is returned, never shared.
 package metric
 
-//go:generate go run ./gen -o ../../docs/metrics.md
+//go:generate go test -run ^TestDocumentation$ . -update
