@@ -1,0 +1,222 @@
+package queue
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/base64"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func gz(t testing.TB, b []byte) string {
+	t.Helper()
+	var out bytes.Buffer
+	z := gzip.NewWriter(&out)
+	if _, err := z.Write(b); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return base64.StdEncoding.EncodeToString(out.Bytes())
+}
+
+// read runs a wire text through what a receive does with it.
+func read(text string, cfg Config) *Message {
+	m := &Message{Text: text, q: &Queue{cfg: cfg.WithDefaults("orders")}}
+	m.read()
+	return m
+}
+
+func TestEnvelopeReadsWhatOthersWrite(t *testing.T) {
+	tests := map[string]struct {
+		text    string
+		cfg     Config
+		body    string
+		headers map[string]string
+		parent  string
+		record  *Record
+	}{
+		"a plain body is no envelope":          {text: `{"orderId":42}`, body: `{"orderId":42}`},
+		"the marker in second place is a body": {text: `{"a":1,"$azqs-envelope":1,"body":2}`, body: `{"a":1,"$azqs-envelope":1,"body":2}`},
+		"the README's example": {
+			text:    `{"$azqs-envelope":1,"traceparent":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01","headers":{"tenant":"contoso"},"body":{"orderId":42}}`,
+			body:    `{"orderId":42}`,
+			headers: map[string]string{"tenant": "contoso"},
+			parent:  "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+		},
+		"white space and any order": {text: " {\n \"$azqs-envelope\" : 1 , \"body\" : [1, 2] , \"headers\" : {} }", body: `[1, 2]`, headers: map[string]string{}},
+		"the marker with escapes":   {text: `{"\u0024azqs-envelope":1,"body":7}`, body: `7`},
+		"a body of JSON null":       {text: `{"$azqs-envelope":1,"body":null}`, body: `null`},
+		"body64":                    {text: `{"$azqs-envelope":1,"body64":"aGVsbG8="}`, body: "hello"},
+		"an empty body64":           {text: `{"$azqs-envelope":1,"body64":""}`, body: ""},
+		"body64 with gzip":          {text: `{"$azqs-envelope":1,"encoding":"gzip","body64":"` + gz(t, []byte("hello")) + `"}`, body: "hello"},
+		"properties of later releases are skipped": {
+			text: `{"$azqs-envelope":1,"later":{"x":[1]},"body":1}`, body: `1`,
+		},
+		"a poison record": {
+			text:   `{"$azqs-envelope":1,"deadLetter":{"reason":"boom","category":"handler","messageId":"m1","dequeueCount":3,"queue":"orders","at":"2026-03-01T12:00:00.1234567+00:00","later":1},"body":{}}`,
+			body:   `{}`,
+			record: &Record{Reason: "boom", Category: "handler", MessageID: "m1", DequeueCount: 3, Queue: "orders", At: time.Date(2026, 3, 1, 12, 0, 0, 123456700, time.UTC)},
+		},
+		"Base64 around a whole envelope": {
+			text: base64.StdEncoding.EncodeToString([]byte(`{"$azqs-envelope":1,"body":5}`)), cfg: Config{Encoding: EncodingBase64}, body: `5`,
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			m := read(tc.text, tc.cfg)
+			if m.Err != nil {
+				t.Fatal(m.Err)
+			}
+			if string(m.Body) != tc.body || m.TraceParent != tc.parent {
+				t.Errorf("body %q trace %q, want %q %q", m.Body, m.TraceParent, tc.body, tc.parent)
+			}
+			if d := cmp.Diff(tc.headers, m.Headers); d != "" {
+				t.Error(d)
+			}
+			if d := cmp.Diff(tc.record, m.Record); d != "" {
+				t.Error(d)
+			}
+		})
+	}
+}
+
+func TestEnvelopeThatBreaksTheRulesIsNotGuessedAt(t *testing.T) {
+	bomb := gz(t, make([]byte, 2<<20))
+	tests := map[string]struct{ text, want string }{
+		"a later version":           {`{"$azqs-envelope":2,"body":1}`, "envelope version 2 is not known"},
+		"a version that is text":    {`{"$azqs-envelope":"1","body":1}`, "version is not a whole number"},
+		"a fractional version":      {`{"$azqs-envelope":1.5,"body":1}`, "version is not a whole number"},
+		"an unknown encoding":       {`{"$azqs-envelope":1,"encoding":"br","body64":""}`, `encoding "br" is not known`},
+		"an encoding for a body":    {`{"$azqs-envelope":1,"encoding":"gzip","body":1}`, "applies to body64 or blob"},
+		"no body":                   {`{"$azqs-envelope":1}`, "none of body, body64 and blob"},
+		"two bodies":                {`{"$azqs-envelope":1,"body":1,"body64":""}`, "more than one of body"},
+		"the same property twice":   {`{"$azqs-envelope":1,"body":1,"headers":{},"headers":{}}`, "a property twice"},
+		"a body64 that is no text":  {`{"$azqs-envelope":1,"body64":5}`, "body64 is not a string"},
+		"a body64 of other letters": {`{"$azqs-envelope":1,"body64":"!!"}`, "body64 is not Base64"},
+		"headers of numbers":        {`{"$azqs-envelope":1,"headers":{"a":1},"body":1}`, "not an object of strings"},
+		"a header of null":          {`{"$azqs-envelope":1,"headers":{"a":null},"body":1}`, "not an object of strings"},
+		"headers of null":           {`{"$azqs-envelope":1,"headers":null,"body":1}`, "not an object of strings"},
+		"a record that is a list":   {`{"$azqs-envelope":1,"deadLetter":[],"body":1}`, "not a poison record"},
+		"a traceparent of null":     {`{"$azqs-envelope":1,"traceparent":null,"body":1}`, "traceparent is not a string"},
+		"cut short":                 {`{"$azqs-envelope":1,"body":`, "not valid JSON"},
+		"something after it":        {`{"$azqs-envelope":1,"body":1}{}`, "not valid JSON"},
+		"text that is not UTF-8":    {"{\"$azqs-envelope\":1,\"body\":\"\xff\"}", "not UTF-8"},
+		"a gzip bomb":               {`{"$azqs-envelope":1,"encoding":"gzip","body64":"` + bomb + `"}`, "larger than the limit of 1048576 bytes"},
+		"gzip that is none":         {`{"$azqs-envelope":1,"encoding":"gzip","body64":"aGVsbG8="}`, "is not gzip"},
+		"gzip cut short":            {`{"$azqs-envelope":1,"encoding":"gzip","body64":"` + gz(t, []byte("hello world"))[:24] + `"}`, "broken gzip"},
+		"a blob without a store":    {`{"$azqs-envelope":1,"blob":{"name":"x"}}`, "kept in a blob store"},
+		"deep nesting":              {`{"$azqs-envelope":1,"body":` + strings.Repeat("[", 20000) + strings.Repeat("]", 20000) + `}`, "not valid JSON"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			m := read(tc.text, Config{MaxBodyBytes: 1 << 20})
+			if m.Err == nil || !strings.Contains(m.Err.Error(), tc.want) {
+				t.Fatalf("error %v, want %q", m.Err, tc.want)
+			}
+			if !errors.Is(m.Err, ErrUnreadable) {
+				t.Errorf("%v is not ErrUnreadable", m.Err)
+			}
+			if m.Body != nil {
+				t.Errorf("a body of %d bytes beside the error", len(m.Body))
+			}
+		})
+	}
+}
+
+func TestEnvelopeRoundTrip(t *testing.T) {
+	for name, body := range map[string][]byte{
+		"JSON":                  []byte(`{"a":"é\u0001","b":[1,2,{"c":null}]}`),
+		"text":                  []byte("hello"),
+		"spaces around JSON":    []byte(" 1 "),
+		"CRLF":                  []byte("{\r\n}"),
+		"binary":                {0, 1, 2, 0xff, 0xfe},
+		"nothing":               {},
+		"JSON that is no UTF-8": []byte("\"\xff\""),
+		"U+FFFE":                []byte("\"\uFFFE\""),
+		"an envelope itself":    []byte(`{"$azqs-envelope":1,"body":1}`),
+	} {
+		t.Run(name, func(t *testing.T) {
+			env := newEnvelope(body)
+			env.Headers = map[string]string{"x\x01\r\n\"": "y\uFFFFz", "tenant": "contoso"}
+			env.TraceParent, env.TraceState = "tp", "a=b"
+			rec := Record{Reason: "r\x00\"", Category: "handler", MessageID: "m", DequeueCount: 2, Queue: "q", At: time.Unix(1e9, 0).UTC()}
+			env.Record = &rec
+			for _, e := range []*Envelope{env, env.compressed()} {
+				text := string(e.encode())
+				if err := checkXML(text); err != nil {
+					t.Fatal(err)
+				}
+				m := read(text, Config{})
+				if m.Err != nil {
+					t.Fatal(m.Err)
+				}
+				if !bytes.Equal(m.Body, body) {
+					t.Errorf("body %q, want %q", m.Body, body)
+				}
+				if d := cmp.Diff(env.Headers, m.Headers); d != "" {
+					t.Error(d)
+				}
+				if d := cmp.Diff(&rec, m.Record); d != "" {
+					t.Error(d)
+				}
+				if m.TraceParent != "tp" || m.TraceState != "a=b" {
+					t.Errorf("trace %q %q", m.TraceParent, m.TraceState)
+				}
+			}
+		})
+	}
+}
+
+func TestEnvelopeCopyKeepsWhatItDoesNotKnow(t *testing.T) {
+	m := read(`{"$azqs-envelope":1,"later":{"x":[1, 2]},"headers":{"a":"b"},"body":{"o": 1}}`, Config{})
+	text := m.TextWithRecord(Record{Reason: "r", Category: "handler", MessageID: "m", DequeueCount: 1, Queue: "orders", At: time.Unix(0, 0)}, false)
+	want := `{"$azqs-envelope":1,"headers":{"a":"b"},"deadLetter":{"reason":"r","category":"handler","messageId":"m","dequeueCount":1,"queue":"orders","at":"1970-01-01T00:00:00Z"},"later":{"x":[1, 2]},"body":{"o": 1}}`
+	if text != want {
+		t.Errorf("copy %s\nwant %s", text, want)
+	}
+}
+
+func TestUnreadableMessageIsCopiedUnchanged(t *testing.T) {
+	for _, text := range []string{`{"$azqs-envelope":9,"body":1}`, "{\"$azqs-envelope\":1}"} {
+		m := read(text, Config{})
+		if got := m.TextWithRecord(Record{Reason: "r"}, true); got != text {
+			t.Errorf("copy %s, want %s", got, text)
+		}
+	}
+}
+
+func FuzzMessageRead(f *testing.F) {
+	for _, s := range []string{
+		`{"$azqs-envelope":1,"traceparent":"x","headers":{"a":"b"},"body":{"orderId":42}}`, `{"$azqs-envelope":2}`,
+		`{"\u0024azqs-envelope":1,"body64":"aGk="}`, `aGVsbG8=`, "", "{", `{"$azqs-envelope":1,"deadLetter":{"at":"x"},"body":1}`, "\xff\xfe", `[[[[`,
+	} {
+		f.Add(s, 1)
+	}
+	f.Fuzz(func(t *testing.T, text string, enc int) {
+		m := read(text, Config{Encoding: EncodingNone + Encoding(uint(enc)%3), MaxBodyBytes: 1 << 16})
+		if m.Err != nil {
+			if !errors.Is(m.Err, ErrUnreadable) || m.Body != nil {
+				t.Fatalf("%v beside %d bytes", m.Err, len(m.Body))
+			}
+			if got := m.TextWithRecord(Record{}, false); m.env == nil && got != text {
+				t.Fatal("an unreadable message was altered")
+			}
+			return
+		}
+		// What is read can be dead-lettered and read again, whole.
+		again := read(m.TextWithRecord(Record{Reason: "r"}, enc%2 == 0), Config{Encoding: m.q.cfg.Encoding})
+		if again.Err != nil || !bytes.Equal(again.Body, m.Body) || again.Record == nil {
+			t.Fatalf("read %q, its copy %q, error %v", m.Body, again.Body, again.Err)
+		}
+		if m.env != nil && !cmp.Equal(m.Headers, again.Headers) && utf8.ValidString(text) && len(m.Headers) > 0 {
+			t.Fatal(cmp.Diff(m.Headers, again.Headers))
+		}
+	})
+}

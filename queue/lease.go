@@ -1,0 +1,123 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
+)
+
+// Abandon makes the message visible again after the delay (0 to 7 days, whole seconds).
+// Errors: ErrSettled, ErrLeaseLost, ErrNotLeased, or what the service answered.
+func (m *Message) Abandon(ctx context.Context, delay time.Duration) error {
+	if err := checkVisibility("abandon delay", delay, 0); err != nil {
+		return err
+	}
+	return m.update(ctx, delay, Abandoned)
+}
+
+// Renew extends the lease to the visibility timeout from now (1 s to 7 days, whole seconds).
+// It sends the text along unchanged, because the service would blank it otherwise.
+// An update whose response was lost may have changed the receipt: what follows can then be ErrLeaseLost.
+// Errors: as for Abandon.
+func (m *Message) Renew(ctx context.Context, visibility time.Duration) error {
+	if err := checkVisibility("visibility timeout", visibility, MinVisibility); err != nil {
+		return err
+	}
+	return m.update(ctx, visibility, Unsettled)
+}
+
+// AmbiguousDelete says whether Complete met a lost response and then found the message gone.
+func (m *Message) AmbiguousDelete() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.unsure
+}
+
+// begin takes the turn: one settling or renewing call at a time, each with the newest receipt.
+func (m *Message) begin() (receipt string, err error) {
+	m.turn.Lock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch {
+	case !m.leased:
+		err = ErrNotLeased
+	case m.settled == LeaseLost:
+		err = ErrLeaseLost
+	case m.settled != Unsettled:
+		err = ErrSettled
+	default:
+		return m.receipt, nil
+	}
+	m.turn.Unlock()
+	return "", err
+}
+
+func (m *Message) end(settled Settlement, change func()) {
+	m.mu.Lock()
+	if settled != Unsettled {
+		m.settled = settled
+	}
+	if change != nil {
+		change()
+	}
+	m.mu.Unlock()
+	m.turn.Unlock()
+}
+
+func (m *Message) delete(ctx context.Context, how Settlement) error {
+	receipt, err := m.begin()
+	if err != nil {
+		return err
+	}
+	ctx, trace, cancel := m.q.acct.idempotent(ctx)
+	defer cancel()
+	_, err = m.q.client.DeleteMessage(ctx, m.ID, receipt, nil)
+	err = m.q.wrap(OpDelete, err)
+	switch {
+	case err == nil:
+		m.end(how, nil)
+	case trace.ambiguous && hasCode(err, "MessageNotFound"):
+		// An earlier try, whose response was lost, may have deleted it. Nobody can tell; if someone
+		// else did, the message is done as well.
+		m.end(how, func() { m.unsure = true })
+		return nil
+	case errors.Is(err, ErrLeaseLost):
+		m.end(LeaseLost, nil)
+	default:
+		m.end(Unsettled, nil)
+	}
+	return err
+}
+
+func (m *Message) update(ctx context.Context, visibility time.Duration, how Settlement) error {
+	receipt, err := m.begin()
+	if err != nil {
+		return err
+	}
+	start := time.Now()
+	retry := m.q.acct.unambiguous
+	if how == Abandoned {
+		retry = m.q.acct.idempotent // nobody uses the receipt afterwards
+	}
+	ctx, trace, cancel := retry(ctx)
+	defer cancel()
+	r, err := m.q.client.UpdateMessage(ctx, m.ID, receipt, m.Text, &azqueue.UpdateMessageOptions{VisibilityTimeout: seconds(visibility)})
+	err = m.q.wrap(OpUpdate, err)
+	switch {
+	case err == nil && val(r.PopReceipt) == "" && how == Unsettled:
+		err = m.q.wrap(OpUpdate, errNoReceipt)
+		m.end(Unsettled, nil)
+	case err == nil:
+		m.end(how, func() { m.receipt, m.until = val(r.PopReceipt), start.Add(visibility) })
+	case how == Abandoned && trace.ambiguous && errors.Is(err, ErrLeaseLost):
+		m.end(how, nil)
+		return nil
+	case errors.Is(err, ErrLeaseLost):
+		m.end(LeaseLost, nil)
+	default:
+		m.end(Unsettled, nil)
+	}
+	return err
+}

@@ -1,0 +1,97 @@
+package queue
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// Settlement says how a received message was settled.
+type Settlement int
+
+// The ways a message can be settled.
+const (
+	Unsettled    Settlement = iota
+	Completed               // deleted
+	Abandoned               // made visible again, now or later
+	DeadLettered            // copied to the poison queue, then deleted
+	LeaseLost               // another receiver owns it; nothing more can be done
+)
+
+// String returns the label form: "completed", "abandoned", ….
+func (s Settlement) String() string {
+	switch s {
+	case Completed:
+		return "completed"
+	case Abandoned:
+		return "abandoned"
+	case DeadLettered:
+		return "dead_lettered"
+	case LeaseLost:
+		return "lease_lost"
+	default:
+		return "unsettled"
+	}
+}
+
+// Message is a message received from a queue, or peeked at.
+//
+// The fields are set once, by Receive or Peek, and must not be changed. The methods
+// that settle or renew are safe for concurrent use: they take turns, and each uses
+// the newest pop receipt. A peeked message has no lease, so they return ErrNotLeased.
+type Message struct {
+	ID            string    // the service's message id
+	DequeueCount  int       // deliveries so far, this one included; for a peeked message, those before
+	InsertedAt    time.Time // service clock, whole seconds
+	ExpiresAt     time.Time // service clock; year 9999 means never
+	NextVisibleAt time.Time // service clock when received: when the lease lapses; zero when peeked
+	ReceivedAt    time.Time // service clock (the response's Date), so that ages need no local clock
+
+	Text        string            // the exact wire text, as it lies on the queue
+	Body        []byte            // what the sender's serializer wrote; nil when Err is set
+	Headers     map[string]string // nil without an envelope
+	TraceParent string            // W3C traceparent the sender put in the envelope
+	TraceState  string
+	Record      *Record // why it was dead-lettered; on poison queues only
+	Err         error   // why Body could not be read; the message is healthy otherwise
+
+	q       *Queue
+	env     *Envelope  // nil for a plain message
+	turn    sync.Mutex // held during a settling or renewing call
+	mu      sync.Mutex // guards what follows; never held during a call
+	receipt string
+	leased  bool
+	until   time.Time // local clock: when the lease lapses
+	settled Settlement
+	unsure  bool // a delete was retried after a lost response and found nothing
+}
+
+// Queue returns the queue the message came from.
+func (m *Message) Queue() *Queue { return m.q }
+
+// Settlement says how the message was settled so far.
+func (m *Message) Settlement() Settlement {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.settled
+}
+
+// LeaseExpires returns when the lease lapses, on the local clock. Zero for a peeked message.
+func (m *Message) LeaseExpires() time.Time {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.until
+}
+
+// Complete deletes the message. A delete whose response was lost and whose retry
+// finds nothing counts as done (see AmbiguousDelete). Errors: ErrSettled, ErrLeaseLost, ErrNotLeased,
+// or what the service answered.
+func (m *Message) Complete(ctx context.Context) error { return m.delete(ctx, Completed) }
+
+// CompleteDeadLettered deletes a message whose poison copy is safely stored, and records
+// that settlement. Package poison calls it; use poison.Move instead.
+func (m *Message) CompleteDeadLettered(ctx context.Context) error { return m.delete(ctx, DeadLettered) }
+
+// Age is how long the message has been on the queue when it was received or peeked,
+// by the service's clock alone; never negative.
+func (m *Message) Age() time.Duration { return max(0, m.ReceivedAt.Sub(m.InsertedAt)) }

@@ -1,0 +1,152 @@
+package queue
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
+)
+
+// SendOptions are a message's circumstances. The zero value sends at once, for 7 days.
+type SendOptions struct {
+	// Headers travel with the body in an envelope.
+	Headers map[string]string
+	// Delay hides the message at first: 0 to 7 days, in whole seconds, and less than it lives.
+	Delay time.Duration
+	// TimeToLive is when an unprocessed message is dropped by the service: at least 1 s, in whole
+	// seconds, or Never. Default 7 days.
+	TimeToLive time.Duration
+	// MessageType is sent as the header Config.TypeHeader.
+	MessageType string
+	// AllowDuplicates retries a send whose outcome is unknown (a lost response, a server error), so
+	// that the message may lie on the queue twice. Without it only refusals are retried.
+	AllowDuplicates bool
+}
+
+// SendResult is what the service says of an accepted message. Times are of its clock.
+type SendResult struct {
+	ID            string
+	PopReceipt    string // can delete or update the message until someone receives it
+	InsertedAt    time.Time
+	ExpiresAt     time.Time
+	NextVisibleAt time.Time
+}
+
+// Send puts a message on the queue: a []byte or string as it is, anything else as the queue's
+// serializer writes it (JSON). Faults of the message itself are found before any request is made:
+// ErrTooLarge for a text over 64 KiB as it goes on the wire, a delay the message would not outlive,
+// characters the wire cannot carry.
+func (q *Queue) Send(ctx context.Context, body any, opts SendOptions) (SendResult, error) {
+	var b []byte
+	switch v := body.(type) {
+	case []byte:
+		b = v
+	case string:
+		b = []byte(v)
+	case json.RawMessage:
+		b = v
+	default:
+		var err error
+		if b, err = q.cfg.Serializer.Marshal(body); err != nil {
+			return SendResult{}, fmt.Errorf("send to %s: write the body as text: %w", q, err)
+		}
+	}
+	trace := TraceContext{}
+	if q.cfg.PropagateTraceContext {
+		trace = TraceFromContext(ctx)
+	}
+	if len(opts.Headers) > 0 || opts.MessageType != "" || trace.Parent != "" {
+		env := newEnvelope(b)
+		env.TraceParent, env.TraceState = trace.Parent, trace.State
+		env.Headers = opts.Headers
+		if opts.MessageType != "" {
+			env.Headers = make(map[string]string, len(opts.Headers)+1)
+			maps.Copy(env.Headers, opts.Headers)
+			env.Headers[q.cfg.TypeHeader] = opts.MessageType
+		}
+		b = env.encode()
+	}
+	return q.SendText(ctx, q.cfg.Encoding.encode(b), opts)
+}
+
+// SendText puts a text on the queue exactly as given: no serializer, envelope or encoding.
+// Headers and MessageType are ignored. It checks and fails like Send.
+func (q *Queue) SendText(ctx context.Context, text string, opts SendOptions) (SendResult, error) {
+	o, err := opts.check()
+	if err == nil {
+		err = CheckText(text)
+	}
+	if err != nil {
+		return SendResult{}, fmt.Errorf("send to %s: %w", q, err)
+	}
+	var out SendResult
+	err = q.created(ctx, func() error {
+		start := q.acct.unambiguous
+		if opts.AllowDuplicates {
+			start = q.acct.idempotent
+		}
+		ctx, _, cancel := start(ctx)
+		defer cancel()
+		r, err := q.client.EnqueueMessage(ctx, text, o)
+		if err != nil {
+			return q.wrap(OpSend, err)
+		}
+		if len(r.Messages) == 1 && r.Messages[0] != nil {
+			m := r.Messages[0]
+			out = SendResult{ID: val(m.MessageID), PopReceipt: val(m.PopReceipt), InsertedAt: val(m.InsertionTime), ExpiresAt: val(m.ExpirationTime), NextVisibleAt: val(m.TimeNextVisible)}
+		}
+		return nil
+	})
+	if err == nil && q.cfg.OnSend != nil {
+		q.cfg.OnSend()
+	}
+	return out, err
+}
+
+// CheckText tells whether the wire can carry a text: 64 KiB of UTF-8 without characters XML forbids.
+func CheckText(text string) error {
+	if len(text) > MaxTextBytes {
+		return fmt.Errorf("%w: %d bytes on the wire, encoding and envelope counted, over the service's limit of %d", ErrTooLarge, len(text), MaxTextBytes)
+	}
+	return checkXML(text)
+}
+
+func (o SendOptions) check() (*azqueue.EnqueueMessageOptions, error) {
+	var out azqueue.EnqueueMessageOptions
+	lives := DefaultTTL
+	switch {
+	case o.TimeToLive == Never:
+		out.TimeToLive, lives = ptr(int32(-1)), math.MaxInt64
+	case o.TimeToLive == 0:
+	case o.TimeToLive < time.Second || o.TimeToLive%time.Second != 0 || o.TimeToLive/time.Second > math.MaxInt32:
+		return nil, fmt.Errorf("time to live %v is not whole seconds from 1s up, nor -1 for never", o.TimeToLive)
+	default:
+		out.TimeToLive, lives = seconds(o.TimeToLive), o.TimeToLive
+	}
+	if o.Delay != 0 {
+		if err := checkVisibility("delay", o.Delay, 0); err != nil {
+			return nil, err
+		}
+		if o.Delay >= lives {
+			return nil, fmt.Errorf("delay %v is not shorter than the message lives, %v: nobody could receive it", o.Delay, lives)
+		}
+		out.VisibilityTimeout = seconds(o.Delay)
+	}
+	return &out, nil
+}
+
+func ptr[T any](v T) *T { return &v }
+
+func seconds(d time.Duration) *int32 { return ptr(int32(d / time.Second)) }
+
+// val reads what the SDK may have left nil.
+func val[T any](p *T) (v T) {
+	if p != nil {
+		v = *p
+	}
+	return v
+}
