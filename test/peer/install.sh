@@ -37,11 +37,16 @@ install_azurite() {
   say "azurite $azurite_version"
 }
 
+# Debian's Alertmanager reads its templates from a path below /usr that is compiled in. A path of the
+# same length, relative to the folder it is started in, needs neither an install nor root.
+templates=usr/share/prometheus//alertmanager
+
 debian_ok() {
   local program
   for program in prometheus promtool prometheus-alertmanager; do
     "$debian/usr/bin/$program" --version >/dev/null 2>&1 || return 1
   done
+  grep -qF "$templates" "$debian/usr/bin/prometheus-alertmanager"
 }
 
 # fetch_debs downloads into the current folder. A machine whose package lists were never
@@ -66,9 +71,10 @@ install_debian() {
       for deb in ./*.deb; do dpkg -x "$deb" ..; done
     ) || die "apt-get could not bring prometheus and prometheus-alertmanager"
     rm -rf "$debian.part/debs"
+    LC_ALL=C sed -i "s#/usr/share/prometheus/alertmanager#$templates#g" "$debian.part/usr/bin/prometheus-alertmanager"
     mv "$debian.part" "$debian"
   fi
-  debian_ok || die "the programs in $debian/usr/bin do not answer --version"
+  debian_ok || die "the programs in $debian/usr/bin do not run"
   local program
   for program in prometheus promtool prometheus-alertmanager; do
     say "$(version "$debian/usr/bin/$program" --version | cut -d' ' -f1-3)"

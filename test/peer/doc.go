@@ -1,0 +1,122 @@
+// Package peer starts the real programs that tests run against: Azurite, Prometheus, promtool
+// and Alertmanager. Each start takes free loopback ports and a temporary folder of the test, waits
+// until the peer answers, and ends with the test; its log is shown when the test failed.
+//
+// The programs come from install.sh (make peers). One that is missing fails the test:
+// nothing here skips.
+package peer
+
+import (
+	_ "embed"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// azuriteVersion names the folder that install.sh made.
+//
+//go:embed AZURITE_VERSION
+var azuriteVersion string
+
+// readyWithin bounds how long a peer may take until it answers.
+const readyWithin = time.Minute
+
+// locate returns a file below the cache of peers.
+func locate(elements ...string) (string, error) {
+	cache, err := os.UserCacheDir() // $XDG_CACHE_HOME, or ~/.cache
+	if err != nil {
+		return "", fmt.Errorf("find the cache of peers: %w", err)
+	}
+	path := filepath.Join(append([]string{cache, "qwatch"}, elements...)...)
+	if _, err := os.Stat(path); err != nil {
+		return "", fmt.Errorf("run `make peers`: %w", err)
+	}
+	return path, nil
+}
+
+func azuriteScript() (string, error) {
+	return locate("azurite-"+strings.TrimSpace(azuriteVersion), "node_modules", "azurite", "dist", "src", "azurite.js")
+}
+
+func debian(program string) (string, error) {
+	return locate("debian", "usr", "bin", program)
+}
+
+// FreeAddresses returns n loopback addresses that were free a moment ago, all different.
+func FreeAddresses(t testing.TB, n int) []string {
+	t.Helper()
+	addresses := make([]string, n)
+	for i := range addresses {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatalf("find a free port: %v", err)
+		}
+		defer l.Close() //nolint:errcheck // held until all are found, so that they differ
+		addresses[i] = l.Addr().String()
+	}
+	return addresses
+}
+
+func port(address string) string {
+	_, port, _ := net.SplitHostPort(address) // our own addresses always have one
+	return port
+}
+
+var errExited = errors.New("it exited")
+
+// awaitHTTP returns once url answers with a status that ok accepts, or why it did not.
+func awaitHTTP(p *Process, url string, ok func(status int) bool) error {
+	client := http.Client{Timeout: 2 * time.Second}
+	var last error
+	for deadline := time.Now().Add(readyWithin); time.Now().Before(deadline); {
+		select {
+		case <-p.done:
+			return errExited
+		case <-time.After(50 * time.Millisecond):
+		}
+		resp, err := client.Get(url)
+		if err != nil {
+			last = err
+			continue
+		}
+		last = fmt.Errorf("status %s", resp.Status)
+		if err := resp.Body.Close(); err != nil {
+			last = err
+			continue
+		}
+		if ok(resp.StatusCode) {
+			return nil
+		}
+	}
+	return fmt.Errorf("no answer within %v: %w", readyWithin, last)
+}
+
+// tries is how often a peer is started again on other ports when somebody took the ones found.
+const tries = 3
+
+// startReady starts what command makes of free addresses and waits until url answers.
+// A program that exits, as it does when a port was taken meanwhile, is tried on other ports.
+func startReady(t testing.TB, name string, addresses int, start func([]string) *Process, url func([]string) string, ok func(int) bool) (*Process, []string) {
+	t.Helper()
+	for try := 1; ; try++ {
+		addrs := FreeAddresses(t, addresses)
+		p := start(addrs)
+		err := awaitHTTP(p, url(addrs), ok)
+		if err == nil {
+			return p, addrs
+		}
+		p.Kill()
+		if try == tries || !errors.Is(err, errExited) {
+			t.Fatalf("start %s: %v\n%s", name, err, p.Output())
+		}
+	}
+}
+
+func isOK(status int) bool     { return status == http.StatusOK }
+func isAnswer(status int) bool { return status > 0 }
