@@ -1,0 +1,198 @@
+package processor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"time"
+
+	"github.com/qwatch/qwatch/poison"
+	"github.com/qwatch/qwatch/queue"
+)
+
+// release is the verdict on a message whose handler was cut short by shutdown.
+const release Verdict = -1
+
+// decision is what to do with a message whose handler has returned.
+type decision struct {
+	verdict  Verdict
+	delay    time.Duration // before a retry, also one because a dead-letter failed
+	category poison.Category
+	panicked bool
+}
+
+// work is a worker: it delivers what it is given until Run is over.
+func (p *Processor) work(d *delivery) {
+	defer func() {
+		// Only a handler or policy that ends its goroutine (runtime.Goexit, as t.FailNow does) gets
+		// here with a delivery in hand. Another worker goes on with it.
+		if d != nil {
+			go p.work(d)
+		}
+	}()
+	for {
+		p.deliver(d)
+		select {
+		case d = <-p.handoff:
+		case <-p.quit:
+			d = nil
+			return
+		}
+	}
+}
+
+// deliver takes a delivery through all of its stages, or through what a Goexit left of them.
+func (p *Processor) deliver(d *delivery) {
+	switch d.stage {
+	case stageReceived:
+		if d.release {
+			p.giveBack(d)
+			p.finished(d)
+			return
+		}
+		if category, why := p.triage(d.msg.Message); category != "" {
+			p.returned(d)
+			p.deadLetter(d, category, why, p.retryDelay(d, p.cfg.Retry.delay(d.msg.DequeueCount)))
+			p.finished(d)
+			return
+		}
+		d.stage = stageHandling
+		p.invoke(d)
+	case stageHandling:
+		d.err = errGoexit
+		d.stage = stageHandled
+	}
+	if d.called {
+		d.took = p.now() - d.started
+	}
+	if !p.returned(d) {
+		return // it outlived Run: its message is no longer ours
+	}
+	outcome := p.settle(d)
+	if d.called {
+		p.metrics.Finished(outcome, d.took, d.msg.TraceParent)
+	}
+	p.finished(d)
+}
+
+// triage says whether to dead-letter a message without calling the handler, and why.
+func (p *Processor) triage(m *queue.Message) (poison.Category, string) {
+	switch {
+	case m.Err != nil && !p.cfg.KeepUnreadable:
+		return poison.CategoryDeserialization, reason(m.Err)
+	case p.cfg.MaxDequeueCount != Off && m.DequeueCount > p.cfg.MaxDequeueCount:
+		return poison.CategoryMaxDequeue, fmt.Sprintf("delivered %d times, %d allowed, without being settled", m.DequeueCount, p.cfg.MaxDequeueCount)
+	case p.cfg.MaxAge > 0 && m.ReceivedAt.Sub(receivable(m)) > p.cfg.MaxAge:
+		age := m.ReceivedAt.Sub(receivable(m)).Truncate(time.Second)
+		return poison.CategoryMaxAge, fmt.Sprintf("waited %v, %v allowed", age, p.cfg.MaxAge)
+	default:
+		return "", ""
+	}
+}
+
+// receivable is when a message could first be received, by the service's clock.
+func receivable(m *queue.Message) time.Time { return m.InsertedAt }
+
+// invoke calls the handler. A panic is a failure; a Goexit leaves the stage as it is.
+func (p *Processor) invoke(d *delivery) {
+	returned := false
+	defer func() {
+		if returned {
+			return
+		}
+		if v := recover(); v != nil {
+			d.err = &PanicError{Value: v, Stack: cut(string(debug.Stack()), maxStack)}
+			d.stage = stageHandled
+		}
+	}()
+	d.err = p.call(d)
+	d.stage = stageHandled
+	returned = true
+}
+
+func (p *Processor) call(d *delivery) error {
+	m := &d.msg
+	if p.prepare != nil {
+		if err := p.prepare(m); err != nil {
+			return err
+		}
+	}
+	d.called = true
+	d.started = p.now()
+	wait := p.q.Account().Now().Sub(receivable(m.Message))
+	late := p.cfg.Objective > 0 && wait > p.cfg.Objective
+	p.metrics.Started(wait, m.DequeueCount == 1, late, m.TraceParent)
+	return p.handler.Handle(d.ctx, m)
+}
+
+// judge decides what becomes of the message.
+func (p *Processor) judge(d *delivery) decision {
+	if d.err == nil {
+		return decision{verdict: Complete}
+	}
+	_, panicked := errors.AsType[*PanicError](d.err)
+	v := decision{verdict: Retry, category: poison.CategoryHandler, delay: p.cfg.Retry.delay(d.msg.DequeueCount), panicked: panicked}
+	if f, ok := errors.AsType[*failure](d.err); ok {
+		switch f.kind {
+		case kindPermanent, kindUnreadable:
+			v.verdict, v.category = DeadLetter, f.category
+		case kindDiscard:
+			v.verdict = Complete
+		case kindRetryAfter, kindThrottled:
+			v.delay = wholeSeconds(f.delay)
+		}
+	} else if d.stage != stageJudging { // a policy that ended its goroutine is not asked again
+		d.stage = stageJudging
+		a := p.decide(d.ctx, &d.msg, d.err)
+		if a.Verdict == DeadLetter || a.Verdict == Complete {
+			v.verdict = a.Verdict
+		}
+		switch {
+		case a.Delay > 0:
+			v.delay = wholeSeconds(a.Delay)
+		case a.Delay < 0:
+			v.delay = 0
+		}
+	}
+	d.stage = stageJudged
+	if v.verdict == Retry {
+		_, _, interrupted := p.leaseOf(d)
+		switch {
+		case interrupted && !panicked:
+			v.verdict = release
+		case d.msg.LastAttempt():
+			v.verdict, v.category = DeadLetter, poison.CategoryMaxDequeue
+		}
+	}
+	v.delay = p.retryDelay(d, v.delay)
+	return v
+}
+
+// retryDelay keeps a delay within the message's life: one that is longer would have the service drop
+// the message unseen.
+func (p *Processor) retryDelay(d *delivery, delay time.Duration) time.Duration {
+	if left := d.msg.ExpiresAt.Sub(p.q.Account().Now()); delay >= left {
+		return max(0, (left / 2).Truncate(time.Second))
+	}
+	return delay
+}
+
+// failed says whether an error is a failure of the handler's.
+func failed(err error) bool {
+	if err == nil {
+		return false
+	}
+	f, ok := errors.AsType[*failure](err)
+	return !ok || f.kind != kindDiscard && f.kind != kindUnreadable
+}
+
+// logFailure tells what a handler's failure was; never a body.
+func (p *Processor) logFailure(d *delivery, level slog.Level, message string, attrs ...slog.Attr) {
+	attrs = append(attrs, slog.String("error", reason(d.err)))
+	if panicked, ok := errors.AsType[*PanicError](d.err); ok {
+		attrs = append(attrs, slog.String("stack", panicked.Stack))
+	}
+	d.msg.Log().LogAttrs(context.WithoutCancel(d.ctx), level, message, attrs...)
+}

@@ -1,0 +1,138 @@
+package processor
+
+import (
+	"context"
+	"time"
+
+	"github.com/qwatch/qwatch/queue"
+)
+
+// stage is how far a delivery has come. Only its worker writes it.
+type stage uint8
+
+const (
+	stageReceived stage = iota
+	stageHandling       // inside the handler
+	stageHandled        // the handler has returned or panicked
+	stageJudging        // inside the error policy
+	stageJudged
+)
+
+// lease is what is known of a delivery's lease.
+type lease uint8
+
+const (
+	leaseHeld   lease = iota
+	leaseLapsed       // nobody has renewed it in time; another receiver may have the message
+	leaseLost         // another receiver has it, the service says
+)
+
+// delivery is one message on its way through the processor.
+type delivery struct {
+	msg Message
+	p   *Processor
+
+	ctx    context.Context // the handler's
+	cancel context.CancelCauseFunc
+
+	// Its worker's.
+	stage   stage
+	release bool // received too late: give it back
+	called  bool // the handler was entered
+	err     error
+	started time.Duration
+	took    time.Duration
+
+	// Guarded by Processor.mu.
+	prev, next  *delivery     // in the list of those with a handler slot
+	since       time.Duration // when it was received
+	running     bool          // has a handler slot
+	interrupted bool          // cancelled by shutdown
+	lease       lease
+	renewing    bool // a renewal is under way
+	failures    int  // of renewals in a row
+	index       int  // in the keeper's heap; −1 when not there
+	due         time.Duration
+	until       time.Duration // the lease lapses
+	renewAt     time.Duration
+	warnAt      time.Duration
+}
+
+func (p *Processor) newDelivery(m *queue.Message, now time.Duration) *delivery {
+	d := &delivery{p: p, since: now, index: -1}
+	d.msg.Message, d.msg.d = m, d
+	// The parent is never done, so cancelling costs nothing until it happens: the keeper and the
+	// drain cancel each delivery by itself.
+	ctx := p.values
+	if m.TraceParent != "" {
+		ctx = queue.ContextWithTrace(ctx, queue.TraceContext{Parent: m.TraceParent, State: m.TraceState})
+	}
+	d.ctx, d.cancel = context.WithCancelCause(ctx)
+	return d
+}
+
+// hold takes handler slots for the deliveries and starts keeping their leases.
+func (p *Processor) hold(batch []*delivery) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, d := range batch {
+		d.running = true
+		p.handlers++
+		d.prev = p.last
+		if p.last != nil {
+			p.last.next = d
+		} else {
+			p.first = d
+		}
+		p.last = d
+		p.lease.keep(d)
+	}
+}
+
+// returned gives the handler's slot back. The lease is kept until finished. It is false if shutdown
+// no longer waited for the handler.
+func (p *Processor) returned(d *delivery) bool {
+	p.mu.Lock()
+	ours := d.running
+	if ours {
+		p.unlink(d)
+		p.finishing++
+	}
+	p.mu.Unlock()
+	d.cancel(context.Canceled)
+	p.signal()
+	return ours
+}
+
+// finished forgets a delivery.
+func (p *Processor) finished(d *delivery) {
+	p.mu.Lock()
+	p.lease.drop(d)
+	p.finishing--
+	p.mu.Unlock()
+	p.signal()
+}
+
+// unlink takes a delivery off the list of those with a handler slot. The caller holds mu.
+func (p *Processor) unlink(d *delivery) {
+	if d.prev != nil {
+		d.prev.next = d.next
+	} else {
+		p.first = d.next
+	}
+	if d.next != nil {
+		d.next.prev = d.prev
+	} else {
+		p.last = d.prev
+	}
+	d.prev, d.next, d.running = nil, nil, false
+	p.handlers--
+}
+
+// leaseOf returns what is known of the lease, when it lapses, and whether shutdown cancelled the
+// handler.
+func (p *Processor) leaseOf(d *delivery) (l lease, until time.Duration, interrupted bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return d.lease, d.until, d.interrupted
+}

@@ -1,0 +1,172 @@
+package processor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"syscall"
+	"time"
+	"unicode/utf8"
+
+	"github.com/qwatch/qwatch/internal/metric"
+	"github.com/qwatch/qwatch/poison"
+	"github.com/qwatch/qwatch/queue"
+)
+
+// kind is what a handler said about its failure.
+type kind int
+
+const (
+	kindPermanent kind = iota + 1
+	kindRetryAfter
+	kindThrottled
+	kindDiscard
+	kindUnavailable
+	kindUnreadable
+)
+
+// failure is an error with what the handler wants done about it.
+type failure struct {
+	kind     kind
+	delay    time.Duration
+	category poison.Category
+	err      error
+}
+
+// Error implements error.
+func (f *failure) Error() string { return f.err.Error() }
+
+// Unwrap returns the handler's own error.
+func (f *failure) Unwrap() error { return f.err }
+
+// wrap marks an error. A nil one is marked as well: the wish counts, with or without a cause.
+func mark(k kind, delay time.Duration, category poison.Category, err error) error {
+	if err == nil {
+		err = errNoCause
+	}
+	return &failure{kind: k, delay: max(0, delay), category: category, err: err}
+}
+
+var errNoCause = errors.New("no cause given")
+
+// Permanent says that trying again cannot help: the message goes to the poison queue at once, with
+// category handler and the error's text as reason.
+func Permanent(err error) error {
+	return mark(kindPermanent, 0, poison.CategoryHandler, err)
+}
+
+// RetryAfter asks for the next attempt after a delay (0: at once; at most 7 days; whole seconds,
+// rounded up) instead of the configured one. The attempt counts all the same: after the last the
+// message goes to the poison queue.
+func RetryAfter(delay time.Duration, err error) error {
+	return mark(kindRetryAfter, delay, "", err)
+}
+
+// Throttled is RetryAfter for a handler that was told to slow down; it is counted apart.
+func Throttled(delay time.Duration, err error) error {
+	return mark(kindThrottled, delay, "", err)
+}
+
+// Discard says that there is nothing to do, usually because it was done before: the message is
+// completed. It does not count as a failure.
+func Discard(err error) error { return mark(kindDiscard, 0, "", err) }
+
+// Unavailable says that what the handler calls is down as a whole, so that the message is not to
+// blame. It is retried, and counted as transient.
+func Unavailable(err error) error { return mark(kindUnavailable, 0, "", err) }
+
+// unreadable says that the body does not fit the handler's type.
+func unreadable(err error) error {
+	return mark(kindUnreadable, 0, poison.CategoryDeserialization, err)
+}
+
+// PanicError is what a handler's panic becomes: a failure like any other.
+type PanicError struct {
+	Value any    // what was panicked with
+	Stack string // bounded
+}
+
+// Error implements error.
+func (e *PanicError) Error() string { return fmt.Sprintf("handler panicked: %v", e.Value) }
+
+// Unwrap returns the value if it is an error.
+func (e *PanicError) Unwrap() error {
+	err, _ := e.Value.(error)
+	return err
+}
+
+var (
+	// errGoexit is a handler that ended its goroutine, as t.FailNow does.
+	errGoexit = errors.New("handler called runtime.Goexit")
+
+	// ErrDraining is the cause (context.Cause) with which handlers are cancelled that still run when
+	// shutdown has waited for Config.DrainTimeout.
+	ErrDraining = errors.New("the processor is shutting down")
+
+	// ErrLeaseLapsed is the cause with which a handler is cancelled whose lease ran out without being
+	// renewed: renewals failed, or were off, or had gone on for Config.MaxRenewal. It wraps
+	// queue.ErrLeaseLost, the cause when the service said that another receiver has the message.
+	ErrLeaseLapsed = fmt.Errorf("the lease lapsed unrenewed: %w", queue.ErrLeaseLost)
+)
+
+// retryCategory is the metric label of a failure that is tried again.
+func retryCategory(err error) string {
+	var f *failure
+	if errors.As(err, &f) {
+		switch f.kind {
+		case kindThrottled:
+			return metric.RetryThrottled
+		case kindUnavailable:
+			return metric.RetryTransient
+		}
+	}
+	var p *PanicError
+	var n net.Error
+	switch {
+	case errors.As(err, &p):
+		return metric.RetryPanic
+	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &n) && n.Timeout():
+		return metric.RetryTimeout
+	case errors.As(err, &n), errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.ECONNRESET):
+		return metric.RetryTransient
+	case errors.Is(err, errGoexit):
+		return metric.RetryOther
+	default:
+		return metric.RetryHandler
+	}
+}
+
+// interrupted says whether the failure is only the echo of our own cancelling.
+func interrupted(err error) bool {
+	return errors.Is(err, context.Canceled) || errors.Is(err, ErrDraining) || errors.Is(err, queue.ErrLeaseLost)
+}
+
+const (
+	maxReason = 1 << 10
+	maxStack  = 4 << 10
+)
+
+// reason is an error's text as logs and poison records may hold it: one line, bounded.
+func reason(err error) string {
+	s := err.Error()
+	if len(s) > 2*maxReason {
+		s = s[:2*maxReason]
+	}
+	s = strings.Join(strings.Fields(strings.ToValidUTF8(s, "\uFFFD")), " ")
+	return cut(s, maxReason)
+}
+
+// cut shortens to at most n bytes, between characters.
+func cut(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	const dots = "…"
+	n -= len(dots)
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n] + dots
+}

@@ -1,0 +1,193 @@
+package processor
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/qwatch/qwatch/internal/metric"
+	"github.com/qwatch/qwatch/queue"
+)
+
+const (
+	// beatEvery is how often a waiting loop shows that it is alive.
+	beatEvery = 10 * time.Second
+	// errorBackoffMin is the wait after the first failed receive.
+	errorBackoffMin = time.Second
+	// receiveGrace is how long shutdown waits for a receive under way. Cutting it off would hide
+	// what it was about to bring for a whole lease, and burn a delivery.
+	receiveGrace = 2 * time.Second
+)
+
+// awaitReady waits until the whole process is up. It is false when shutdown comes first.
+func (p *Processor) awaitReady(ctx context.Context) bool {
+	if p.cfg.Ready == nil {
+		return ctx.Err() == nil
+	}
+	tick := time.NewTicker(beatEvery)
+	defer tick.Stop()
+	for {
+		p.beat()
+		select {
+		case <-ctx.Done():
+			return false
+		case <-p.cfg.Ready:
+			return ctx.Err() == nil
+		case <-tick.C:
+		}
+	}
+}
+
+// beat shows that the loop turns.
+func (p *Processor) beat() {
+	p.lastTurn.Store(time.Now().UnixNano())
+	p.cfg.Beat()
+}
+
+// receive is the receive loop. It asks only for what a handler is free for, so that no message waits
+// behind another, and returns when the context is done.
+func (p *Processor) receive(ctx context.Context) {
+	// A receive under way outlives the context by a grace.
+	asking, cancel := context.WithCancel(p.values)
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(receiveGrace, cancel) })()
+
+	tick := time.NewTicker(beatEvery)
+	defer tick.Stop()
+	empty := backoff{least: p.cfg.EmptyBackoffMin, most: p.cfg.EmptyBackoffMax}
+	failed := backoff{least: errorBackoffMin, most: p.cfg.ErrorBackoffMax}
+	for {
+		room := p.awaitRoom(ctx, tick)
+		if room == 0 {
+			return
+		}
+		messages, err := p.q.Receive(asking, room, p.cfg.VisibilityTimeout)
+		if ctx.Err() != nil {
+			p.receivedLate(messages, err)
+			return
+		}
+		var wait time.Duration
+		switch {
+		case err != nil:
+			wait = failed.wait()
+			p.receiveFailed(ctx, err, wait)
+		case len(messages) == 0:
+			wait = empty.wait()
+			p.metrics.ReceiveRequest(metric.ReceiveEmpty)
+		default:
+			empty.reset()
+			p.metrics.ReceiveRequest(metric.ReceiveMessage)
+			p.dispatch(messages)
+		}
+		if err == nil {
+			failed.reset()
+			p.receiveSucceeded(ctx)
+		}
+		if wait > 0 && !p.sleep(ctx, tick, wait) {
+			return
+		}
+	}
+}
+
+// awaitRoom waits for free handlers and returns how many messages may be asked for; 0 when the
+// context is done.
+func (p *Processor) awaitRoom(ctx context.Context, tick *time.Ticker) int {
+	for {
+		p.beat()
+		if ctx.Err() != nil {
+			return 0
+		}
+		if n := p.room(); n > 0 {
+			return n
+		}
+		select {
+		case <-ctx.Done():
+		case <-p.changed:
+		case <-p.kicked:
+		case <-tick.C:
+		}
+	}
+}
+
+// room is the number of messages there is a free handler for. A handler is free as soon as it has
+// returned: its message is settled while the next is fetched. Settling must not fall behind, though,
+// or a storage that answers receives and refuses deletes would pile messages up here.
+func (p *Processor) room() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.paused || p.finishing > p.cfg.Concurrency {
+		return 0
+	}
+	return min(queue.MaxReceive, p.cfg.Concurrency-p.handlers)
+}
+
+// sleep waits, unless it is paused or resumed in between. It is false when the context is done.
+func (p *Processor) sleep(ctx context.Context, tick *time.Ticker, wait time.Duration) bool {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-timer.C:
+			return true
+		case <-p.kicked:
+			return true
+		case <-tick.C:
+			p.beat()
+		}
+	}
+}
+
+func (p *Processor) receiveFailed(ctx context.Context, err error, wait time.Duration) {
+	p.metrics.ReceiveRequest(metric.ReceiveError)
+	class := queue.Classify(err)
+	p.lastError.Store(&class)
+	if !p.receives.failed(string(class)) {
+		return
+	}
+	level := slog.LevelWarn // storage trouble passes
+	switch class {
+	case queue.ResultAuth, queue.ResultNotFound, queue.ResultOther:
+		level = slog.LevelError // somebody has to mend it
+	}
+	p.log.LogAttrs(ctx, level, "receive failed; trying again until it works",
+		slog.String("reason", string(class)), slog.String("error", reason(err)), slog.Duration("delay", wait))
+}
+
+func (p *Processor) receiveSucceeded(ctx context.Context) {
+	p.lastReceive.Store(time.Now().UnixNano())
+	n, lasted, tell := p.receives.mended()
+	if n > 0 {
+		p.lastError.Store(nil)
+	}
+	if tell {
+		p.log.InfoContext(ctx, "receiving again", "failures", n, "lasted", lasted)
+	}
+}
+
+// dispatch gives each message a handler slot and a worker.
+func (p *Processor) dispatch(messages []*queue.Message) {
+	p.metrics.Received(len(messages))
+	now := p.now()
+	batch := make([]*delivery, len(messages))
+	for i, m := range messages {
+		p.metrics.Size(len(m.Body))
+		p.metrics.DeliveryAttempts(m.DequeueCount)
+		batch[i] = p.newDelivery(m, now)
+	}
+	p.hold(batch)
+	for _, d := range batch {
+		p.assign(d)
+	}
+}
+
+// assign gives a delivery to an idle worker, or to a new one. Workers are kept because their stacks,
+// once grown by the SDK's deep call chains, are the better part of a goroutine's price.
+func (p *Processor) assign(d *delivery) {
+	select {
+	case p.handoff <- d:
+	default:
+		go p.work(d)
+	}
+}
