@@ -8,11 +8,11 @@ SHELL := bash
 MAKEFLAGS += --no-builtin-rules
 
 GO      ?= go
-VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
 LDFLAGS := -s -w -X main.version=$(VERSION)
 TOOL    := $(GO) tool -modfile=tools/go.mod
 
-# The test module's tools run from inside it.
+# The test module's tools run from inside it, and see the drills.
 TOOL_IN_TEST := $(GO) tool -modfile=../tools/go.mod
 
 # The vulnerability database, as a module; raise it to learn of newer reports.
@@ -67,28 +67,28 @@ fmt: ## format every Go file
 .PHONY: vet
 vet:
 	$(GO) vet ./...
-	cd test && $(GO) vet ./...
+	cd test && $(GO) vet -tags drill ./...
 
 .PHONY: fix
 fix:
 	$(GO) fix -diff ./...
-	cd test && $(GO) fix -diff ./...
+	cd test && $(GO) fix -diff -tags drill ./...
 
 .PHONY: staticcheck
 staticcheck:
 	$(TOOL) staticcheck ./...
-	cd test && $(TOOL_IN_TEST) staticcheck ./...
+	cd test && $(TOOL_IN_TEST) staticcheck -tags drill ./...
 
 .PHONY: errcheck
 errcheck:
 	$(TOOL) errcheck -exclude tools/errcheck.txt ./...
-	cd test && $(TOOL_IN_TEST) errcheck -exclude ../tools/errcheck.txt ./...
+	cd test && $(TOOL_IN_TEST) errcheck -tags drill -exclude ../tools/errcheck.txt ./...
 
 .PHONY: deadcode
 deadcode:
 	@dead=$$($(TOOL) deadcode -test ./...); \
 	if [[ -n $$dead ]]; then printf '%s\n' "$$dead" >&2; exit 1; fi
-	@cd test && dead=$$($(TOOL_IN_TEST) deadcode -test -filter 'qwatch/test' ./...); \
+	@cd test && dead=$$($(TOOL_IN_TEST) deadcode -test -tags drill -filter 'qwatch/test' ./...); \
 	if [[ -n $$dead ]]; then printf '%s\n' "$$dead" >&2; exit 1; fi
 
 .PHONY: govulncheck

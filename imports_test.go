@@ -36,7 +36,7 @@ var layers = [][]string{
 var leaves = []string{"health", "queue/queuetest", "internal/metric"}
 
 // support is what tests alone may import: it may use anything, package testing too.
-var support = []string{"internal/conformance"}
+var support = []string{"internal/conformance", "bench"}
 
 // A goPackage is what `go list -json` says of one package.
 type goPackage struct {

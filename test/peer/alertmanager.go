@@ -10,7 +10,6 @@ import (
 // An AlertmanagerServer is a running Alertmanager, Debian's 0.25.
 type AlertmanagerServer struct {
 	address string
-	process *Process
 }
 
 // Alertmanager starts Alertmanager, without a cluster, on the given configuration file's
@@ -26,16 +25,15 @@ func Alertmanager(t testing.TB, config string) *AlertmanagerServer {
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p, addrs := startReady(t, "alertmanager", 1,
-		func(addrs []string) *Process {
-			cmd := exec.Command(program, "--config.file="+file,
-				"--storage.path="+filepath.Join(folder, "data"), "--web.listen-address="+addrs[0],
-				"--cluster.listen-address=", "--log.level=warn")
+	_, addrs := Serve(t, "alertmanager", 1,
+		func(addrs []string) *exec.Cmd {
+			cmd := exec.Command(program, "--config.file="+file, "--storage.path="+filepath.Join(folder, "data"),
+				"--web.listen-address="+addrs[0], "--cluster.listen-address=", "--log.level=warn")
 			cmd.Dir = filepath.Join(filepath.Dir(program), "..", "..") // its templates' path is relative: install.sh
-			return Start(t, "alertmanager", cmd)
+			return cmd
 		},
-		func(addrs []string) string { return "http://" + addrs[0] + "/-/ready" }, isOK)
-	return &AlertmanagerServer{address: addrs[0], process: p}
+		func(addrs []string) string { return "http://" + addrs[0] + "/-/ready" }, false)
+	return &AlertmanagerServer{address: addrs[0]}
 }
 
 // URL returns where it serves.

@@ -31,21 +31,20 @@ func Azurite(t testing.TB) *AzuriteServer {
 		t.Fatalf("start azurite: %v", err)
 	}
 	a := &AzuriteServer{script: script, location: t.TempDir()}
-	a.process, _ = startReady(t, "azurite", 3,
-		func(addrs []string) *Process {
+	a.process, _ = Serve(t, "azurite", 3,
+		func(addrs []string) *exec.Cmd {
 			a.blob, a.queue, a.table = addrs[0], addrs[1], addrs[2]
-			return a.start(t)
+			return a.command()
 		},
-		func([]string) string { return a.QueueURL() }, isAnswer)
+		func([]string) string { return a.QueueURL() }, true)
 	return a
 }
 
-func (a *AzuriteServer) start(t testing.TB) *Process {
-	t.Helper()
-	return Start(t, "azurite", exec.Command("node", a.script, "--silent", "--disableTelemetry",
+func (a *AzuriteServer) command() *exec.Cmd {
+	return exec.Command("node", a.script, "--silent", "--disableTelemetry",
 		"--skipApiVersionCheck", // without it, Azurite refuses the SDK's newer API versions
 		"--location", a.location,
-		"--blobPort", port(a.blob), "--queuePort", port(a.queue), "--tablePort", port(a.table)))
+		"--blobPort", port(a.blob), "--queuePort", port(a.queue), "--tablePort", port(a.table))
 }
 
 // BlobURL returns the account's blob endpoint.
@@ -70,8 +69,8 @@ func (a *AzuriteServer) Kill() { a.process.Kill() }
 func (a *AzuriteServer) Restart(t testing.TB) {
 	t.Helper()
 	a.process.Kill()
-	a.process = a.start(t)
-	if err := awaitHTTP(a.process, a.QueueURL(), isAnswer); err != nil {
+	a.process = Start(t, "azurite", a.command())
+	if err := awaitHTTP(a.process, a.QueueURL(), true); err != nil {
 		t.Fatalf("restart azurite: %v\n%s", err, a.process.Output())
 	}
 }

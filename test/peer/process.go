@@ -71,9 +71,6 @@ func (p *Process) Wait(t testing.TB, within time.Duration) int {
 	return p.cmd.ProcessState.ExitCode()
 }
 
-// Done is closed when the process has ended.
-func (p *Process) Done() <-chan struct{} { return p.done }
-
 // Stdout returns everything written there so far.
 func (p *Process) Stdout() string { return p.stdout.String() }
 

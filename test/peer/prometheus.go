@@ -19,7 +19,6 @@ import (
 // A PrometheusServer is a running Prometheus, Debian's 2.42.
 type PrometheusServer struct {
 	address string
-	process *Process
 }
 
 // Prometheus starts Prometheus on the given configuration file's text and waits until it is ready.
@@ -34,13 +33,13 @@ func Prometheus(t testing.TB, config string) *PrometheusServer {
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p, addrs := startReady(t, "prometheus", 1,
-		func(addrs []string) *Process {
-			return Start(t, "prometheus", exec.Command(program, "--config.file="+file,
-				"--storage.tsdb.path="+filepath.Join(folder, "data"), "--web.listen-address="+addrs[0], "--log.level=warn"))
+	_, addrs := Serve(t, "prometheus", 1,
+		func(addrs []string) *exec.Cmd {
+			return exec.Command(program, "--config.file="+file, "--storage.tsdb.path="+filepath.Join(folder, "data"),
+				"--web.listen-address="+addrs[0], "--log.level=warn")
 		},
-		func(addrs []string) string { return "http://" + addrs[0] + "/-/ready" }, isOK)
-	return &PrometheusServer{address: addrs[0], process: p}
+		func(addrs []string) string { return "http://" + addrs[0] + "/-/ready" }, false)
+	return &PrometheusServer{address: addrs[0]}
 }
 
 // URL returns where it serves.
@@ -135,7 +134,7 @@ func (p *PrometheusServer) get(ctx context.Context, path string, data any) error
 	if err != nil {
 		return err
 	}
-	defer resp.Body.Close() //nolint:errcheck // read to its end below
+	defer resp.Body.Close()
 	var answer struct {
 		Status, Error string
 		Data          json.RawMessage

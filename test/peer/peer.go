@@ -13,6 +13,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -57,7 +58,7 @@ func FreeAddresses(t testing.TB, n int) []string {
 		if err != nil {
 			t.Fatalf("find a free port: %v", err)
 		}
-		defer l.Close() //nolint:errcheck // held until all are found, so that they differ
+		defer func() { _ = l.Close() }() // only when all are found, so that they differ
 		addresses[i] = l.Addr().String()
 	}
 	return addresses
@@ -70,8 +71,8 @@ func port(address string) string {
 
 var errExited = errors.New("it exited")
 
-// awaitHTTP returns once url answers with a status that ok accepts, or why it did not.
-func awaitHTTP(p *Process, url string, ok func(status int) bool) error {
+// awaitHTTP returns nil once url answers as wanted, or why it did not.
+func awaitHTTP(p *Process, url string, anyStatus bool) error {
 	client := http.Client{Timeout: 2 * time.Second}
 	var last error
 	for deadline := time.Now().Add(readyWithin); time.Now().Before(deadline); {
@@ -90,24 +91,25 @@ func awaitHTTP(p *Process, url string, ok func(status int) bool) error {
 			last = err
 			continue
 		}
-		if ok(resp.StatusCode) {
+		if anyStatus || resp.StatusCode == http.StatusOK {
 			return nil
 		}
 	}
 	return fmt.Errorf("no answer within %v: %w", readyWithin, last)
 }
 
-// tries is how often a peer is started again on other ports when somebody took the ones found.
+// tries is how often a program is started again on other ports when somebody took the ones found.
 const tries = 3
 
-// startReady starts what command makes of free addresses and waits until url answers.
-// A program that exits, as it does when a port was taken meanwhile, is tried on other ports.
-func startReady(t testing.TB, name string, addresses int, start func([]string) *Process, url func([]string) string, ok func(int) bool) (*Process, []string) {
+// Serve starts a program that listens on free loopback addresses and waits until url answers with
+// status 200, or with anything when anyStatus is set. It returns the addresses. A program that
+// exits meanwhile, as one does whose port was taken, is tried again on other ports.
+func Serve(t testing.TB, name string, addresses int, command func([]string) *exec.Cmd, url func([]string) string, anyStatus bool) (*Process, []string) {
 	t.Helper()
 	for try := 1; ; try++ {
 		addrs := FreeAddresses(t, addresses)
-		p := start(addrs)
-		err := awaitHTTP(p, url(addrs), ok)
+		p := Start(t, name, command(addrs))
+		err := awaitHTTP(p, url(addrs), anyStatus)
 		if err == nil {
 			return p, addrs
 		}
@@ -117,6 +119,3 @@ func startReady(t testing.TB, name string, addresses int, start func([]string) *
 		}
 	}
 }
-
-func isOK(status int) bool     { return status == http.StatusOK }
-func isAnswer(status int) bool { return status > 0 }
