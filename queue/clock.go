@@ -55,6 +55,7 @@ const (
 	drift      = 100 * time.Microsecond // a second, between two ordinary quartz clocks
 	frontEnds  = time.Second            // how far the clocks of the service's own machines may differ
 	unitSecond = time.Second            // resolution of a Date header
+	tooFar     = 100 * 365 * 24 * time.Hour
 )
 
 // now returns the service's time, as far as it is known.
@@ -64,8 +65,8 @@ func (c *clock) now() time.Time { return time.Now().Add(time.Duration(c.skew.Loa
 func (c *clock) observe(date, begin, end time.Time) {
 	// Round(0) drops the monotonic reading: skew is about wall clocks.
 	got := interval{lo: date.Sub(end.Round(0)), hi: date.Add(unitSecond).Sub(begin.Round(0))}
-	if got.hi < got.lo {
-		return // the local clock was set during the exchange
+	if got.hi < got.lo || got.lo < -tooFar || got.hi > tooFar {
+		return // the local clock was set during the exchange, or the Date is nonsense
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -177,14 +177,13 @@ func notAConnectionString(raw string) error {
 	case slices.Contains([]byte(`"'`), raw[0]):
 		return errors.New("it is in quotation marks: remove them")
 	case strings.HasPrefix(lower, "http://") || strings.HasPrefix(lower, "https://"):
-		if hasSignature(lower[strings.IndexByte(lower+"?", '?')+min(1, strings.Count(lower, "?")):]) {
+		if _, query, _ := strings.Cut(raw, "?"); hasSignature(query) {
 			return errors.New("it is a SAS URL, not a connection string: put it in sas (or sasFile)")
 		}
 		return errors.New("it is an endpoint, not a connection string: put it in endpoint, with accountKey, sas or identity")
-	case strings.HasPrefix(lower, "?") || hasSignature(raw) && strings.Contains(raw, "&") && !strings.Contains(raw, ";"):
-		if strings.HasPrefix(lower, "sharedaccesssignature=") {
-			return nil
-		}
+	case strings.HasPrefix(lower, "sharedaccesssignature="):
+		return nil
+	case strings.HasPrefix(lower, "?") || hasSignature(raw) && !strings.Contains(raw, ";"):
 		return errors.New("it is a SAS, not a connection string: put it in sas (or sasFile), with endpoint")
 	case strings.Contains(lower, "endpoint=sb://"):
 		return errors.New("it is a Service Bus or Event Hubs connection string: qwatch reads Azure Storage queues")

@@ -91,6 +91,8 @@ func (e *StorageError) reason() string {
 		return fmt.Sprintf("%d %s", e.Status, e.Code)
 	case e.Status != 0:
 		return strings.TrimSpace(fmt.Sprintf("%d %s", e.Status, http.StatusText(e.Status)))
+	case errors.Is(e.cause, context.DeadlineExceeded):
+		return "no answer in time"
 	default:
 		return oneLine(e.cause.Error())
 	}
@@ -202,10 +204,14 @@ func Classify(err error) Result {
 		return resultOfStatus(resp.StatusCode, resp.ErrorCode)
 	case errors.Is(err, context.Canceled):
 		return ResultOther
-	case isTimeout(err):
+	case errors.Is(err, context.DeadlineExceeded):
 		return ResultTimeout
 	case errors.As(err, &auth):
 		return ResultAuth
+	case unsent(err): // before timeouts: who cannot even be dialed in time is not reachable
+		return ResultNetwork
+	case isTimeout(err):
+		return ResultTimeout
 	case isNetwork(err):
 		return ResultNetwork
 	}
@@ -214,7 +220,7 @@ func Classify(err error) Result {
 
 func isTimeout(err error) bool {
 	var timed interface{ Timeout() bool }
-	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &timed) && timed.Timeout()
+	return errors.As(err, &timed) && timed.Timeout()
 }
 
 func isNetwork(err error) bool {
@@ -228,7 +234,7 @@ func isNetwork(err error) bool {
 	)
 	return errors.As(err, &op) || errors.As(err, &cert) || errors.As(err, &record) || errors.As(err, &alert) ||
 		errors.As(err, &host) || errors.As(err, &errno) ||
-		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) || unsent(err)
+		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed)
 }
 
 func resultOf(resp *http.Response, err error) Result {

@@ -113,17 +113,16 @@ func (o observer) Do(req *policy.Request) (*http.Response, error) {
 	if !date.IsZero() && fromService(resp) {
 		o.a.clock.observe(date, begin, end)
 	}
-	if o.a.cfg.Observe != nil || result == ResultAuth {
-		op, queue := operationOf(raw.Method, strings.TrimPrefix(raw.URL.Path, o.a.endpoint.base), raw.URL.RawQuery)
-		if o.a.cfg.Observe != nil {
-			o.a.cfg.Observe(Request{Account: o.a.cfg.Name, Queue: queue, Operation: op, Result: result, Duration: end.Sub(begin)})
-		}
-		if t := traceFrom(raw.Context()); t != nil && result == ResultAuth && resp != nil {
-			t.hint = o.a.hint(op, resp.Header.Get(headerCode))
-		}
+	op, queue := operationOf(raw.Method, strings.TrimPrefix(raw.URL.Path, o.a.endpoint.base), raw.URL.RawQuery)
+	if o.a.cfg.Observe != nil {
+		o.a.cfg.Observe(Request{Account: o.a.cfg.Name, Queue: queue, Operation: op, Result: result, Duration: end.Sub(begin)})
 	}
 	if t := traceFrom(raw.Context()); t != nil {
 		t.tries++
+		t.hint = ""
+		if result == ResultAuth && resp != nil {
+			t.hint = o.a.hint(op, resp.Header.Get(headerCode))
+		}
 		if !date.IsZero() {
 			t.date = date
 		}

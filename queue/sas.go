@@ -3,7 +3,6 @@ package queue
 import (
 	"encoding/base64"
 	"errors"
-	"fmt"
 	"net/url"
 	"strings"
 	"time"
@@ -66,7 +65,7 @@ func sasValues(s string) (map[string]string, string, error) {
 			return nil, "", errors.New("it has a broken % escape: was it cut off?")
 		}
 		if _, twice := v[name]; twice && len(name) <= 3 {
-			return nil, "", fmt.Errorf("it has a parameter twice")
+			return nil, "", errors.New("it has a parameter twice")
 		}
 		v[name] = plain
 	}
@@ -158,7 +157,7 @@ func sasNeeds() map[Operation]sasNeed {
 		OpSend:        {"o", "a", "a"},
 		OpUpdate:      {"o", "u", "u"},
 		OpDelete:      {"o", "p", "p"},
-		OpClear:       {"o", "d", ""},
+		OpClear:       {"o", "d", "p"},
 		OpProperties:  {"c", "r", "r"},
 		OpCreate:      {"c", "cw", ""},
 		OpDeleteQueue: {"c", "d", ""},

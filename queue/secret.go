@@ -13,6 +13,7 @@ const redacted = "[redacted]"
 //
 // Every way of printing it (fmt with any verb, slog, JSON, YAML, text) gives "[redacted]", or
 // nothing when it is empty. Reveal gives the text itself. Decoding into a Secret works as for a string.
+// Only as the key of a map does encoding/json write it out: a secret is no key.
 type Secret string
 
 // Reveal returns the secret text.

@@ -243,6 +243,8 @@ func (a *Account) hint(op Operation, code string) string {
 		return "the SAS expired at " + tok.expires.Format(time.RFC3339)
 	case tok != nil && tok.starts.After(now):
 		return "the SAS is not valid before " + tok.starts.Format(time.RFC3339)
+	case tok != nil && code == codeAuthFailed:
+		return "the signature of the SAS does not match: it is another account's or queue's, or its key was rotated"
 	case tok != nil:
 		return tok.lacks(op)
 	case a.signIn.identity != nil && code == codeNoPermission:

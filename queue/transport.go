@@ -46,9 +46,10 @@ type signer struct {
 
 // Do implements policy.Transporter.
 func (s signer) Do(req *http.Request) (*http.Response, error) {
-	sent := req
 	sas := s.signIn.sas.Load()
-	if sas != nil || s.http {
+	once := s.http && s.receives(req)
+	sent := req
+	if sas != nil || once {
 		c := *req
 		sent = &c
 	}
@@ -60,13 +61,11 @@ func (s signer) Do(req *http.Request) (*http.Response, error) {
 		u.RawQuery += sas.query
 		sent.URL = &u
 	}
-	if s.http && req.Method == http.MethodGet && req.Body == nil {
-		if op, _ := operationOf(req.Method, strings.TrimPrefix(req.URL.Path, s.base), req.URL.RawQuery); op == OpReceive {
-			// net/http silently repeats a GET whose kept-alive connection broke before the answer.
-			// A repeated receive hides other messages and counts a delivery nobody sees. A request
-			// with a body that cannot be read again is not repeated.
-			sent.Body = io.NopCloser(eof{})
-		}
+	if once {
+		// net/http silently repeats a GET whose kept-alive connection broke before the answer.
+		// A repeated receive hides other messages and counts a delivery nobody sees. A request
+		// whose body cannot be read again is not repeated.
+		sent.Body = io.NopCloser(eof{})
 	}
 	resp, err := s.next.Do(sent)
 	if err != nil {
@@ -80,6 +79,14 @@ func (s signer) Do(req *http.Request) (*http.Response, error) {
 		resp.Request = req
 	}
 	return resp, nil
+}
+
+func (s signer) receives(req *http.Request) bool {
+	if req.Method != http.MethodGet || req.Body != nil {
+		return false
+	}
+	op, _ := operationOf(req.Method, strings.TrimPrefix(req.URL.Path, s.base), req.URL.RawQuery)
+	return op == OpReceive
 }
 
 type eof struct{}
