@@ -39,7 +39,7 @@ unit: ## the main module's tests, which need nothing but Go
 
 .PHONY: integration
 integration: peers ## the tests on real peers: Azurite, Prometheus
-	cd test && $(GO) test -race -shuffle=on -timeout 12m $(TESTFLAGS) ./...
+	cd test && $(GO) test -race -shuffle=on -p 1 -timeout 12m $(TESTFLAGS) ./...
 
 .PHONY: peers
 peers: ## install the real peers into $XDG_CACHE_HOME/qwatch
@@ -121,7 +121,7 @@ fuzz: ## every fuzz target for FUZZTIME each
 
 .PHONY: e2e
 e2e: peers ## the long drills of the test module, beyond what `make test` runs
-	cd test && $(GO) test -race -tags drill -run Drill -timeout 30m -v $(TESTFLAGS) ./...
+	cd test && $(GO) test -race -tags drill -run Drill -p 1 -timeout 30m -v $(TESTFLAGS) ./...
 
 .PHONY: clean
 clean: ## remove what make built; the peers in the cache stay
