@@ -1,0 +1,223 @@
+package collector
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// contactTime is how long Contacted waits for accounts that do not answer.
+	contactTime = 10 * time.Second
+	// heartbeat is how often at least every loop turns.
+	heartbeat = 5 * time.Second
+	// wedged is how long a loop may go without a turn until Config.Beat is no longer called.
+	wedged = 30 * time.Second
+)
+
+// Config says what to watch, and how eagerly.
+type Config struct {
+	// Targets are the queues to watch; SetTargets replaces them. Default: none.
+	Targets []Target
+	// Interval between two polls of a queue. Default 1m, at least MinInterval.
+	Interval time.Duration
+	// RequestsPerSecond bounds what polls ask of each account: a poll is one request for
+	// the properties, and one peek unless CountsOnly. Retries are not counted. When not all
+	// polls fit, all intervals of the account are stretched alike, and Warnings says so.
+	// Default 100; -1: no limit.
+	RequestsPerSecond float64
+	// Beat is called every few seconds for as long as every account's loop turns. It must
+	// be fast. Default: nobody is told.
+	Beat func()
+	// Logger gets one line an incident. Default: nothing is logged.
+	Logger *slog.Logger
+}
+
+// WithDefaults returns the configuration with its defaults filled in.
+func (c Config) WithDefaults() Config {
+	if c.Interval == 0 {
+		c.Interval = time.Minute
+	}
+	if c.RequestsPerSecond == 0 {
+		c.RequestsPerSecond = 100
+	}
+	if c.Beat == nil {
+		c.Beat = func() {}
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+func (c Config) validate() error {
+	var errs []error
+	if c.Interval < MinInterval {
+		errs = append(errs, fmt.Errorf("interval %v is shorter than %v", c.Interval, MinInterval))
+	}
+	if r := c.RequestsPerSecond; r != -1 && !(r > 0 && !math.IsInf(r, 1)) {
+		errs = append(errs, fmt.Errorf("%v requests per second is neither positive nor -1 for no limit", r))
+	}
+	return errors.Join(errs...)
+}
+
+// limit returns RequestsPerSecond as the planner takes it.
+func (c Config) limit() float64 {
+	if c.RequestsPerSecond == -1 {
+		return math.Inf(1)
+	}
+	return c.RequestsPerSecond
+}
+
+// Collector polls queues and keeps what it saw. Its methods are safe for concurrent use.
+type Collector struct {
+	cfg      Config
+	log      *slog.Logger
+	families []family // by name
+
+	fleet   atomic.Pointer[fleet]
+	setting sync.Mutex    // held while a new fleet is made
+	changed chan struct{} // a new fleet is there
+	ran     atomic.Bool
+
+	contacted chan struct{}
+	contactMu sync.Mutex
+	awaited   map[string]bool // accounts without an answer; nil before Run and once contacted is closed
+}
+
+// New returns a collector, which does nothing until Run. Errors tell every fault of the
+// configuration and the targets. It makes no request.
+func New(cfg Config) (*Collector, error) {
+	cfg = cfg.WithDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, fmt.Errorf("collector: %w", err)
+	}
+	c := &Collector{
+		cfg: cfg, log: cfg.Logger.With("component", "collector"), families: families(),
+		changed: make(chan struct{}, 1), contacted: make(chan struct{}),
+	}
+	c.fleet.Store(&fleet{})
+	if err := c.SetTargets(cfg.Targets); err != nil {
+		return nil, err
+	}
+	c.cfg.Targets = nil // the fleet has them
+	return c, nil
+}
+
+// Warnings returns what the operator should know about the present targets: accounts whose
+// polls do not fit into the request limit, with the interval they really get.
+func (c *Collector) Warnings() []string { return slices.Clone(c.fleet.Load().warnings) }
+
+// Contacted is closed once every account that was there when Run started has answered, if
+// only with an error, or 10 s after that.
+func (c *Collector) Contacted() <-chan struct{} { return c.contacted }
+
+// LastTurn returns the account whose loop has gone longest without a turn, and when that
+// turn was. A healthy loop turns at least every 5 s, whatever storage does. The time is zero
+// when no loop runs.
+func (c *Collector) LastTurn() (account string, at time.Time) {
+	for _, a := range c.fleet.Load().accounts {
+		if t := a.lastTurn(); !t.IsZero() && (at.IsZero() || t.Before(at)) {
+			account, at = a.name, t
+		}
+	}
+	return account, at
+}
+
+// Run polls until the context ends, and then returns nil once the polls that were running
+// have stopped. It can be called once.
+func (c *Collector) Run(ctx context.Context) error {
+	if !c.ran.CompareAndSwap(false, true) {
+		return errors.New("collector: run: it ran before")
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var loops sync.WaitGroup
+	defer loops.Wait()
+	defer cancel()
+
+	running := map[*account]context.CancelFunc{}
+	warned := ""
+	c.await(c.fleet.Load())
+	giveUp := time.NewTimer(contactTime)
+	defer giveUp.Stop()
+	tick := time.NewTicker(heartbeat)
+	defer tick.Stop()
+	for {
+		f := c.fleet.Load()
+		for _, a := range f.accounts {
+			if running[a] == nil {
+				loopCtx, stop := context.WithCancel(ctx)
+				running[a] = stop
+				a.turn(time.Now())
+				loops.Go(func() { a.run(loopCtx, c) })
+			}
+		}
+		for a, stop := range running {
+			if !slices.Contains(f.accounts, a) {
+				stop()
+				delete(running, a)
+			}
+		}
+		warned = c.warn(f, warned)
+		if _, at := c.LastTurn(); at.IsZero() || time.Since(at) < wedged {
+			c.cfg.Beat()
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-c.changed:
+		case <-tick.C:
+		case <-giveUp.C:
+			c.contact("")
+		}
+	}
+}
+
+// warn logs the warnings unless it has just logged the same.
+func (c *Collector) warn(f *fleet, before string) string {
+	now := fmt.Sprint(f.warnings)
+	if now != before {
+		for _, w := range f.warnings {
+			c.log.Warn("polls do not fit the request limit", "reason", w)
+		}
+	}
+	return now
+}
+
+// await notes the accounts that Contacted waits for.
+func (c *Collector) await(f *fleet) {
+	c.contactMu.Lock()
+	defer c.contactMu.Unlock()
+	c.awaited = make(map[string]bool, len(f.accounts))
+	for _, a := range f.accounts {
+		c.awaited[a.name] = true
+	}
+	c.closeContacted()
+}
+
+// contact notes that an account answered; "" stands for all of them.
+func (c *Collector) contact(account string) {
+	c.contactMu.Lock()
+	defer c.contactMu.Unlock()
+	if c.awaited == nil {
+		return
+	}
+	if account == "" {
+		clear(c.awaited)
+	}
+	delete(c.awaited, account)
+	c.closeContacted()
+}
+
+func (c *Collector) closeContacted() {
+	if len(c.awaited) == 0 {
+		c.awaited = nil
+		close(c.contacted)
+	}
+}

@@ -1,0 +1,243 @@
+package collector
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/qwatch/qwatch/queue"
+)
+
+// fleet is everything that is watched. It never changes: SetTargets makes a new one, in
+// which the watches of queues that stay are the same.
+type fleet struct {
+	watches  []*watch   // by account, queue, main before poison
+	accounts []*account // by name
+	byID     map[id][]*watch
+	warnings []string
+}
+
+// watch is one physical queue that is polled, and what the polls have shown.
+type watch struct {
+	id    // the account and the main queue
+	kind  Kind
+	phase float64 // share of an interval, (0, 1], between its first poll and its second
+
+	spec atomic.Pointer[spec]
+	last atomic.Pointer[reading] // written under the account's mu
+
+	// Under the account's mu.
+	due     time.Time
+	started bool // its first poll is done
+	polling bool
+	removed bool
+	pos     int // in the account's agenda
+}
+
+func (w *watch) view(now time.Time) view { return viewOf(w.spec.Load(), w.last.Load(), now) }
+
+// spec is how a queue is polled and exported, as of the newest SetTargets. It never changes.
+type spec struct {
+	account    string
+	kind       Kind
+	target     Target
+	queue      *queue.Queue // the one that is polled
+	poisonName string
+	first      bool          // the target's thresholds are exported with this one
+	interval   time.Duration // asked for
+	effective  time.Duration // stretched to fit the request limit
+	labels     labelSets
+}
+
+// requests returns how many requests a poll makes.
+func (s *spec) requests() int {
+	if s.target.CountsOnly {
+		return 1
+	}
+	return 2
+}
+
+// timeout bounds a poll.
+func (s *spec) timeout() time.Duration { return min(s.interval, MaxPollTime) }
+
+// staleAfter is how long a number is kept.
+func (s *spec) staleAfter() time.Duration { return StaleIntervals * s.effective }
+
+// samePlace says whether both poll the same physical queue.
+func (s *spec) samePlace(o *spec) bool {
+	return s.queue.Name() == o.queue.Name() && s.queue.Account().URL() == o.queue.Account().URL()
+}
+
+// SetTargets replaces the queues that are watched; at any time, from any goroutine. Queues
+// that stay keep what was seen and counted, their rhythm, and the poll that may be running.
+// Those that are new are polled at once, as fast as the request limit allows. On an error
+// nothing changes.
+func (c *Collector) SetTargets(targets []Target) error {
+	targets, err := checkTargets(targets, c.cfg.Interval)
+	if err != nil {
+		return fmt.Errorf("collector: %w", err)
+	}
+	c.setting.Lock()
+	defer c.setting.Unlock()
+	old, l := c.fleet.Load(), newLabeller()
+
+	byAccount := map[string][]*spec{}
+	for _, s := range specsOf(targets) {
+		byAccount[s.account] = append(byAccount[s.account], s)
+	}
+	f := &fleet{byID: make(map[id][]*watch, len(targets))}
+	for name, specs := range byAccount {
+		a := old.account(name)
+		if a == nil {
+			a = newAccount(name, c.cfg.limit(), l)
+		}
+		p := fit(specs, c.cfg.limit())
+		shortest := specs[0].interval
+		for _, s := range specs {
+			shortest = min(shortest, s.interval)
+			s.effective = p.stretched(s.interval)
+		}
+		if w := p.warning(name, len(specs), c.cfg.limit(), shortest); w != "" {
+			f.warnings = append(f.warnings, w)
+		}
+		a.ref.Store(specs[0].queue.Account())
+		f.accounts = append(f.accounts, a)
+		f.watches = append(f.watches, a.set(specs, p, old, l)...)
+	}
+	slices.SortFunc(f.accounts, func(a, b *account) int { return cmp.Compare(a.name, b.name) })
+	slices.SortFunc(f.watches, func(a, b *watch) int {
+		return cmp.Or(cmp.Compare(a.account, b.account), cmp.Compare(a.queue, b.queue), cmp.Compare(a.kind, b.kind))
+	})
+	slices.Sort(f.warnings)
+	for _, w := range f.watches {
+		f.byID[w.id] = append(f.byID[w.id], w)
+	}
+	for _, a := range old.accounts {
+		if byAccount[a.name] == nil {
+			a.set(nil, plan{stretch: 1, slots: minSlots}, old, nil)
+		}
+	}
+	c.fleet.Store(f)
+	select {
+	case c.changed <- struct{}{}:
+	default:
+	}
+	return nil
+}
+
+// account returns the named account, or nil.
+func (f *fleet) account(name string) *account {
+	i, ok := slices.BinarySearchFunc(f.accounts, name, func(a *account, name string) int { return cmp.Compare(a.name, name) })
+	if !ok {
+		return nil
+	}
+	return f.accounts[i]
+}
+
+// specsOf returns what there is to poll for the targets.
+func specsOf(targets []Target) []*spec {
+	given := make(map[id]bool, len(targets))
+	isPoison := map[id]bool{} // a target that is another's poison queue
+	for _, t := range targets {
+		given[t.id()] = true
+	}
+	for _, t := range targets {
+		if p := t.Queue.Poison(); p != nil {
+			isPoison[id{t.id().account, p.Name()}] = true
+		}
+	}
+	specs := make([]*spec, 0, 2*len(targets))
+	for _, t := range targets {
+		k := t.id()
+		s := spec{account: k.account, kind: KindMain, target: t, queue: t.Queue, interval: t.Interval, first: true}
+		poison := t.Queue.Poison()
+		switch {
+		case isPoison[k]:
+			s.kind, s.poisonName = KindPoison, t.Queue.Name()
+		case poison != nil:
+			s.poisonName = poison.Name()
+		}
+		specs = append(specs, &s)
+		if poison == nil || s.kind == KindPoison || given[id{k.account, poison.Name()}] {
+			continue
+		}
+		p := s
+		p.kind, p.queue, p.first = KindPoison, poison, false
+		specs = append(specs, &p)
+	}
+	return specs
+}
+
+// set gives the account what it polls from now on, and returns the watches in the order of specs.
+func (a *account) set(specs []*spec, p plan, old *fleet, l *labeller) []*watch {
+	now := time.Now()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.plan = p
+	stay := make(map[*watch]bool, len(specs))
+	watches := make([]*watch, len(specs))
+	phase := 1 - rand.Float64()
+	for i, s := range specs {
+		s.labels = l.sets(s)
+		k := s.target.id()
+		w := kept(old.byID[k], s.kind)
+		if w == nil {
+			if s.kind == KindMain { // and its poison queue, which follows, with it
+				phase = 1 - rand.Float64()
+			}
+			w = &watch{id: k, kind: s.kind, phase: phase, due: now}
+			w.last.Store(&reading{})
+			w.spec.Store(s)
+			a.agenda.add(w)
+		} else {
+			a.respec(w, s, now)
+		}
+		stay[w], watches[i] = true, w
+	}
+	for _, w := range a.watches {
+		if !stay[w] {
+			a.remove(w)
+		}
+	}
+	a.watches = watches
+	a.poke()
+	return watches
+}
+
+// kept returns the watch of that kind among those of a target, or nil.
+func kept(of []*watch, k Kind) *watch {
+	for _, w := range of {
+		if w.kind == k {
+			return w
+		}
+	}
+	return nil
+}
+
+// respec gives a watch its new spec. What was seen of another physical queue is forgotten; what was counted is not.
+func (a *account) respec(w *watch, s *spec, now time.Time) {
+	same := w.spec.Load().samePlace(s)
+	w.spec.Store(s)
+	if !same {
+		r := w.last.Load()
+		a.incidents.note(r, nil)
+		w.last.Store(r.forgotten())
+		w.due, w.started = now, false
+	} else if latest := now.Add(s.effective); w.due.After(latest) {
+		w.due = latest
+	}
+	if !w.polling {
+		a.agenda.moved(w)
+	}
+}
+
+func (a *account) remove(w *watch) {
+	w.removed = true
+	a.incidents.note(w.last.Load(), nil)
+	if !w.polling {
+		a.agenda.drop(w)
+	}
+}

@@ -1,0 +1,223 @@
+package collector
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	dto "github.com/prometheus/client_model/go"
+
+	"github.com/qwatch/qwatch/internal/metric"
+)
+
+// scrape is everything at the time of one Gather.
+type scrape struct {
+	queues   []view // by account, queue, main before poison
+	accounts []*account
+}
+
+// family is one of the watcher's metrics and how its samples are drawn.
+type family struct {
+	metric.Def
+	collect func(*scrape, *samples)
+}
+
+// families returns the watcher's metrics by name.
+func families() []family {
+	fs := []family{
+		perQueue(metric.QueueUp, func(v *view) (float64, bool) { return fact(v.upFact) }),
+		perQueue(metric.QueueExists, func(v *view) (float64, bool) { return fact(v.existsNow) }),
+		perQueue(metric.QueueApproximateMessages, func(v *view) (float64, bool) {
+			return float64(v.count.Messages), v.countFresh
+		}),
+		perQueue(metric.QueuePeekedMessages, func(v *view) (float64, bool) {
+			return float64(v.peek.Visible), v.peekFresh
+		}),
+		perQueue(metric.QueueOldestVisibleAge, func(v *view) (float64, bool) {
+			return v.peek.OldestAge.Seconds(), v.peekFresh
+		}),
+		perQueue(metric.QueueNextExpiration, func(v *view) (float64, bool) {
+			return timestamp(v.peek.NextExpiration), v.peekFresh && !v.peek.NextExpiration.IsZero()
+		}),
+		perQueue(metric.QueuePeekedAttemptsMax, func(v *view) (float64, bool) {
+			return float64(v.peek.MaxDequeueCount), v.peekFresh
+		}),
+		perQueue(metric.QueueLastPollSuccess, func(v *view) (float64, bool) { return timestamp(v.lastSuccess), true }),
+		perQueue(metric.QueueLastPollDuration, func(v *view) (float64, bool) {
+			return v.lastDuration.Seconds(), v.polled()
+		}),
+		perQueue(metric.QueuePollInterval, func(v *view) (float64, bool) { return v.effective.Seconds(), true }),
+		perQueue(metric.QueuePolls, func(v *view) (float64, bool) { return float64(v.polls), true }),
+		perQueue(metric.QueueAgesClamped, func(v *view) (float64, bool) { return float64(v.clamped), true }),
+		perTarget(metric.QueueTimeInQueueObjective, func(v *view) (float64, bool) { return given(v.target.Objective.Seconds()) }),
+		perTarget(metric.QueueTimeInQueueRatio, func(v *view) (float64, bool) { return given(v.target.ObjectiveRatio) }),
+		perTarget(metric.QueueHandlerTimeLimit, func(v *view) (float64, bool) { return given(v.target.HandlerTimeLimit.Seconds()) }),
+		perTarget(metric.QueueMonitorOnly, func(v *view) (float64, bool) { return truth(v.target.MonitorOnly), true }),
+		{metric.Of(metric.QueueInfo), func(s *scrape, out *samples) {
+			for i := range s.queues {
+				out.add(s.queues[i].labels.info, 1)
+			}
+		}},
+		{metric.Of(metric.QueuePollFailures), func(s *scrape, out *samples) {
+			for i := range s.queues {
+				v := &s.queues[i]
+				for r, labels := range v.labels.reasons {
+					out.add(labels, float64(v.failures[r]))
+				}
+			}
+		}},
+		{metric.Of(metric.ClockSkew), func(s *scrape, out *samples) {
+			for _, a := range s.accounts {
+				if skew, ok := a.ref.Load().Skew(); ok {
+					out.add(a.labels, skew.Seconds())
+				}
+			}
+		}},
+	}
+	slices.SortFunc(fs, func(a, b family) int { return cmp.Compare(a.Name, b.Name) })
+	return fs
+}
+
+func perQueue(name string, value func(*view) (float64, bool)) family {
+	return family{metric.Of(name), func(s *scrape, out *samples) {
+		for i := range s.queues {
+			if x, ok := value(&s.queues[i]); ok {
+				out.add(s.queues[i].labels.queue, x)
+			}
+		}
+	}}
+}
+
+// perTarget is for what is said once for a main queue and its poison queue.
+func perTarget(name string, value func(*view) (float64, bool)) family {
+	return family{metric.Of(name), func(s *scrape, out *samples) {
+		for i := range s.queues {
+			if v := &s.queues[i]; v.first {
+				if x, ok := value(v); ok {
+					out.add(v.labels.target, x)
+				}
+			}
+		}
+	}}
+}
+
+func fact(f Fact) (float64, bool) { return truth(f == Yes), f != 0 }
+
+func given(x float64) (float64, bool) { return x, x > 0 }
+
+func truth(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// timestamp returns Unix seconds, 0 for the zero time.
+func timestamp(t time.Time) float64 {
+	if t.IsZero() {
+		return 0
+	}
+	return float64(t.UnixMilli()) / 1000
+}
+
+// Gather returns the watcher's metrics as they are now: families by name, and in each the
+// series by account, queue, and main before poison. A family without series is left out. It
+// makes no request and never fails. The result is to be read only; it shares labels with
+// other results.
+func (c *Collector) Gather() ([]*dto.MetricFamily, error) {
+	f, now := c.fleet.Load(), time.Now()
+	s := &scrape{queues: make([]view, len(f.watches)), accounts: f.accounts}
+	for i, w := range f.watches {
+		s.queues[i] = w.view(now)
+	}
+	out := make([]*dto.MetricFamily, 0, len(c.families))
+	for _, fam := range c.families {
+		got := newSamples(fam.Type == metric.Counter, len(s.queues))
+		fam.collect(s, got)
+		if len(got.list) == 0 {
+			continue
+		}
+		mf := fam.Family()
+		mf.Metric = got.list
+		out = append(out, mf)
+	}
+	return out, nil
+}
+
+const chunk = 256
+
+// samples collects the samples of one family. They are cut from blocks, because a scrape
+// makes tens of thousands of them.
+type samples struct {
+	counter bool
+	list    []*dto.Metric
+	metrics []dto.Metric
+	gauges  []gauge
+	counts  []count
+	common  [2]gauge // 0 and 1, which most values are
+	zero    count
+}
+
+type gauge struct {
+	dto.Gauge
+	x float64
+}
+
+type count struct {
+	dto.Counter
+	x float64
+}
+
+func newSamples(counter bool, n int) *samples {
+	s := &samples{counter: counter, list: make([]*dto.Metric, 0, n)}
+	for i := range s.common {
+		s.common[i].x = float64(i)
+		s.common[i].Value = &s.common[i].x
+	}
+	s.zero.Value = &s.zero.x
+	return s
+}
+
+func (s *samples) add(labels []*dto.LabelPair, x float64) {
+	if len(s.metrics) == 0 {
+		s.metrics = make([]dto.Metric, chunk)
+	}
+	m := &s.metrics[0]
+	s.metrics = s.metrics[1:]
+	m.Label = labels
+	if s.counter {
+		m.Counter = s.counted(x)
+	} else {
+		m.Gauge = s.measured(x)
+	}
+	s.list = append(s.list, m)
+}
+
+func (s *samples) measured(x float64) *dto.Gauge {
+	switch x {
+	case 0:
+		return &s.common[0].Gauge
+	case 1:
+		return &s.common[1].Gauge
+	}
+	if len(s.gauges) == 0 {
+		s.gauges = make([]gauge, chunk)
+	}
+	g := &s.gauges[0]
+	s.gauges = s.gauges[1:]
+	g.x, g.Value = x, &g.x
+	return &g.Gauge
+}
+
+func (s *samples) counted(x float64) *dto.Counter {
+	if x == 0 {
+		return &s.zero.Counter
+	}
+	if len(s.counts) == 0 {
+		s.counts = make([]count, chunk)
+	}
+	k := &s.counts[0]
+	s.counts = s.counts[1:]
+	k.x, k.Value = x, &k.x
+	return &k.Counter
+}

@@ -1,0 +1,65 @@
+package collector
+
+import (
+	"fmt"
+	"math"
+	"time"
+)
+
+const (
+	// MinInterval is the shortest interval between two polls of a queue.
+	MinInterval = 100 * time.Millisecond
+	// MaxPollTime bounds one poll, retries included; a shorter interval bounds it further.
+	MaxPollTime = 10 * time.Second
+	// StaleIntervals is how many effective intervals a number is kept without a new one.
+	StaleIntervals = 3
+)
+
+const (
+	minSlots = 8
+	maxSlots = 256
+)
+
+// plan is how the polls of one account fit into its request limit.
+type plan struct {
+	stretch float64 // of every interval; 1 when all polls fit
+	load    float64 // requests/s asked for
+	slots   int     // polls that may run at the same time
+}
+
+// fit plans the polls of an account. A limit of +Inf takes everything.
+func fit(specs []*spec, limit float64) plan {
+	p := plan{stretch: 1}
+	for _, s := range specs {
+		p.load += float64(s.requests()) / s.interval.Seconds()
+	}
+	if p.load > limit {
+		p.stretch = p.load / limit
+	}
+	// As many as run at once when none is answered until its time is up: a frozen account
+	// then still learns of every queue in about one interval, at a bounded number of connections.
+	var hanging float64
+	for _, s := range specs {
+		hanging += s.timeout().Seconds() / (s.interval.Seconds() * p.stretch)
+	}
+	p.slots = min(max(int(math.Ceil(hanging)), minSlots), maxSlots)
+	return p
+}
+
+// stretched returns the effective interval: d as stretched by the plan, in whole milliseconds.
+func (p plan) stretched(d time.Duration) time.Duration {
+	if p.stretch <= 1 {
+		return d
+	}
+	ms := math.Ceil(d.Seconds() * p.stretch * 1000)
+	return time.Duration(ms) * time.Millisecond
+}
+
+// warning says that the polls do not fit, and what comes of it. Empty when they fit.
+func (p plan) warning(account string, queues int, limit float64, shortest time.Duration) string {
+	if p.stretch <= 1 {
+		return ""
+	}
+	return fmt.Sprintf("account %s: polling %d queues takes %.1f requests/s and the limit is %g: an interval of %v becomes %v",
+		account, queues, p.load, limit, shortest, p.stretched(shortest))
+}

@@ -1,0 +1,191 @@
+package collector
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/qwatch/qwatch/queue"
+)
+
+const (
+	peekSize = 32
+	// neverYear is the year in which messages expire that never do.
+	neverYear = 9999
+)
+
+// maxReasons is the room for what pollReasons returns.
+const maxReasons = 7
+
+// pollReasons returns why a poll can fail, in the order of reading.failures. What is none
+// of them counts as the last one.
+func pollReasons() []queue.Result {
+	return []queue.Result{
+		queue.ResultNotFound, queue.ResultAuth, queue.ResultThrottled, queue.ResultTimeout,
+		queue.ResultNetwork, queue.ResultServer, queue.ResultOther,
+	}
+}
+
+// reasonIndex returns the reason's place in pollReasons.
+func reasonIndex(r queue.Result) int {
+	reasons := pollReasons()
+	if i := slices.Index(reasons, r); i >= 0 {
+		return i
+	}
+	return len(reasons) - 1
+}
+
+// answer is what one poll brought.
+type answer struct {
+	start, end time.Time // local clock
+	err        error     // the first thing that went wrong
+	missing    bool      // the service said that the queue is not there
+	counted    bool      // count and metadata are there
+	count      Count
+	metadata   map[string]string
+	peeked     bool // peek is there
+	peek       Peek
+	clamped    bool // its age would have been negative
+}
+
+// ask polls once. It makes no more than two requests, neither of which changes anything.
+func ask(ctx context.Context, s *spec) (a answer) {
+	ctx, cancel := context.WithTimeout(ctx, s.timeout())
+	defer cancel()
+	a.start = time.Now()
+	defer func() { a.end = time.Now() }()
+
+	props, err := s.queue.Properties(ctx)
+	if err != nil {
+		a.err, a.missing = err, errors.Is(err, queue.ErrQueueNotFound)
+		return a
+	}
+	a.counted, a.metadata = true, props.Metadata
+	a.count = Count{Known: true, Messages: props.ApproximateMessages, At: time.Now()}
+	if s.target.CountsOnly {
+		return a
+	}
+	seen, err := s.queue.Peek(ctx, peekSize)
+	if err != nil {
+		a.err, a.missing = err, errors.Is(err, queue.ErrQueueNotFound)
+		return a
+	}
+	a.peeked = true
+	a.peek, a.clamped = look(seen, time.Now())
+	return a
+}
+
+// look draws from a peek what is kept of it. The age is told by the service's clock alone.
+func look(seen queue.Peeked, now time.Time) (p Peek, clamped bool) {
+	p = Peek{Known: true, At: now, Visible: len(seen.Messages), Full: len(seen.Messages) >= peekSize}
+	for i, m := range seen.Messages {
+		age := seen.At.Sub(m.InsertedAt)
+		if age < 0 {
+			age, clamped = 0, true
+		}
+		if i == 0 || age > p.OldestAge {
+			p.OldestAge = age
+		}
+		expires := !m.ExpiresAt.IsZero() && m.ExpiresAt.Year() < neverYear
+		if expires && (p.NextExpiration.IsZero() || m.ExpiresAt.Before(p.NextExpiration)) {
+			p.NextExpiration = m.ExpiresAt
+		}
+		p.MaxDequeueCount = max(p.MaxDequeueCount, m.DequeueCount)
+	}
+	return p, clamped
+}
+
+// with returns the reading after one more poll.
+func (r *reading) with(a answer, s *spec) *reading {
+	n := *r
+	n.polls++
+	n.lastPoll, n.lastDuration = a.end, a.end.Sub(a.start)
+	if a.missing {
+		n.exists, n.existsAt = No, a.end
+		n.count, n.peek, n.hidden, n.hiddenAt, n.metadata = Count{}, Peek{}, 0, time.Time{}, nil
+		if s.kind == KindPoison { // nothing was ever moved there: it is empty, and that is an answer
+			n.count = Count{Known: true, At: a.end}
+			if !s.target.CountsOnly {
+				n.peek, n.hiddenAt = Peek{Known: true, At: a.end}, a.end
+			}
+			return n.succeeded(a)
+		}
+		return n.failed(a)
+	}
+	if a.counted {
+		n.exists, n.existsAt = Yes, a.count.At
+		n.count, n.metadata = a.count, sameMetadata(n.metadata, a.metadata)
+		n.peek = a.peek // unknown when the peek failed
+	}
+	if a.clamped {
+		n.clamped++
+	}
+	if a.peeked && !a.peek.Full {
+		n.hidden, n.hiddenAt = max(a.count.Messages-int64(a.peek.Visible), 0), a.peek.At
+	}
+	if a.err != nil {
+		return n.failed(a)
+	}
+	return n.succeeded(a)
+}
+
+func (r *reading) succeeded(a answer) *reading {
+	r.up, r.reason, r.err, r.lastSuccess = true, "", "", a.end
+	return r
+}
+
+func (r *reading) failed(a answer) *reading {
+	i := reasonIndex(queue.Classify(a.err))
+	r.up, r.reason, r.err = false, pollReasons()[i], a.err.Error()
+	r.failures[i]++
+	return r
+}
+
+// polled says whether there was a poll.
+func (r *reading) polled() bool { return !r.lastPoll.IsZero() }
+
+// failing says whether the last poll failed.
+func (r *reading) failing() bool { return r != nil && r.polled() && !r.up }
+
+// forgotten returns a reading that knows nothing but what was counted.
+func (r *reading) forgotten() *reading {
+	return &reading{polls: r.polls, failures: r.failures, clamped: r.clamped}
+}
+
+// poll polls a watch, keeps what it brought, and sets when it is polled again.
+func (c *Collector) poll(ctx context.Context, a *account, w *watch) {
+	s := w.spec.Load()
+	got := ask(ctx, s)
+	if ctx.Err() != nil {
+		return // the end of Run, or of the account: neither the queue's fault nor its state
+	}
+	for _, line := range a.finish(w, s, got) {
+		c.log.LogAttrs(ctx, line.level, line.message, line.attrs...)
+	}
+	if _, answered := a.ref.Load().Skew(); answered {
+		c.contact(a.name)
+	}
+	a.poke()
+}
+
+// finish keeps what a poll brought and puts the watch back on the agenda. It returns what is to be logged.
+func (a *account) finish(w *watch, s *spec, got answer) []line {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.running--
+	w.polling = false
+	if w.removed {
+		return nil
+	}
+	var lines []line
+	if w.spec.Load().samePlace(s) {
+		old := w.last.Load()
+		r := old.with(got, s)
+		w.last.Store(r)
+		lines = a.incidents.changed(w, old, r)
+		w.reschedule(got.end)
+	}
+	a.agenda.add(w)
+	return lines
+}

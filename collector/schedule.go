@@ -1,0 +1,156 @@
+package collector
+
+import (
+	"container/heap"
+	"context"
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	dto "github.com/prometheus/client_model/go"
+	"golang.org/x/time/rate"
+
+	"github.com/qwatch/qwatch/queue"
+)
+
+// account polls the queues of one storage account, in a loop of its own: what one account
+// does never changes the rhythm of another.
+type account struct {
+	name    string
+	ref     atomic.Pointer[queue.Account]
+	labels  []*dto.LabelPair // of the account's own series
+	limiter *rate.Limiter
+	turned  atomic.Int64  // Unix nanoseconds of the loop's last turn; 0: it never ran
+	wake    chan struct{} // there may be something to do
+
+	mu        sync.Mutex
+	plan      plan
+	watches   []*watch
+	agenda    agenda // those that are not being polled
+	running   int    // polls
+	incidents incidents
+}
+
+func newAccount(name string, limit float64, l *labeller) *account {
+	a := &account{
+		name: name, labels: l.make(l.account, func(string) string { return name }),
+		wake: make(chan struct{}, 1), incidents: incidents{},
+	}
+	if math.IsInf(limit, 1) {
+		a.limiter = rate.NewLimiter(rate.Inf, 0)
+	} else {
+		// A small burst: a few queues are polled at once, and no second sees much more than the limit.
+		a.limiter = rate.NewLimiter(rate.Limit(limit), max(2, int(limit/10)))
+	}
+	return a
+}
+
+func (a *account) turn(now time.Time) { a.turned.Store(now.UnixNano()) }
+
+func (a *account) lastTurn() time.Time {
+	ns := a.turned.Load()
+	if ns == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, ns)
+}
+
+func (a *account) poke() {
+	select {
+	case a.wake <- struct{}{}:
+	default:
+	}
+}
+
+// run polls what is due until the context ends, then waits for the polls that are running.
+func (a *account) run(ctx context.Context, c *Collector) {
+	var polls sync.WaitGroup
+	defer polls.Wait()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for ctx.Err() == nil {
+		now := time.Now()
+		a.turn(now)
+		w, wait := a.next(now)
+		if w != nil {
+			polls.Go(func() { c.poll(ctx, a, w) })
+			continue
+		}
+		timer.Reset(wait)
+		select {
+		case <-ctx.Done():
+		case <-a.wake:
+		case <-timer.C:
+		}
+	}
+}
+
+// next takes the watch to poll now, or returns how long to wait before asking again.
+func (a *account) next(now time.Time) (*watch, time.Duration) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.agenda) == 0 || a.running >= a.plan.slots {
+		return nil, heartbeat
+	}
+	w := a.agenda[0]
+	if wait := w.due.Sub(now); wait > 0 {
+		return nil, min(wait, heartbeat)
+	}
+	if n := w.spec.Load().requests(); !a.limiter.AllowN(now, n) {
+		missing := (float64(n) - a.limiter.TokensAt(now)) / float64(a.limiter.Limit())
+		return nil, min(max(time.Duration(missing*float64(time.Second)), time.Millisecond), heartbeat)
+	}
+	a.agenda.drop(w)
+	w.polling = true
+	a.running++
+	return w, 0
+}
+
+// reschedule sets when the watch is polled again. The rhythm is kept: a poll that comes late
+// does not move those after it, and those that were missed are not made up for, but one.
+func (w *watch) reschedule(now time.Time) {
+	every := w.spec.Load().effective
+	step := every
+	if !w.started { // the first round comes at once; from then on an account's polls are spread
+		w.started = true
+		step = time.Duration(w.phase * float64(every))
+	}
+	w.due = w.due.Add(step)
+	if missed := now.Sub(w.due); missed >= every {
+		w.due = w.due.Add(missed.Truncate(every))
+	}
+}
+
+// agenda is a heap of watches, the one due first on top.
+type agenda []*watch
+
+func (g *agenda) add(w *watch)   { heap.Push(g, w) }
+func (g *agenda) drop(w *watch)  { heap.Remove(g, w.pos) }
+func (g *agenda) moved(w *watch) { heap.Fix(g, w.pos) }
+
+// Len, Less, Swap, Push and Pop are heap.Interface's.
+func (g agenda) Len() int { return len(g) }
+
+func (g agenda) Less(i, j int) bool { return g[i].due.Before(g[j].due) }
+
+func (g agenda) Swap(i, j int) {
+	g[i], g[j] = g[j], g[i]
+	g[i].pos, g[j].pos = i, j
+}
+
+// Push appends a watch.
+func (g *agenda) Push(x any) {
+	w := x.(*watch)
+	w.pos = len(*g)
+	*g = append(*g, w)
+}
+
+// Pop removes the last watch.
+func (g *agenda) Pop() any {
+	old := *g
+	w := old[len(old)-1]
+	old[len(old)-1] = nil
+	*g = old[:len(old)-1]
+	return w
+}

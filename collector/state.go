@@ -1,0 +1,273 @@
+package collector
+
+import (
+	"maps"
+	"time"
+
+	"github.com/qwatch/qwatch/queue"
+)
+
+// Fact is something that may be unknown.
+type Fact int
+
+// The facts. The zero Fact is unknown.
+const (
+	No Fact = iota + 1
+	Yes
+)
+
+func factOf(b bool) Fact {
+	if b {
+		return Yes
+	}
+	return No
+}
+
+// String returns "yes", "no" or "unknown".
+func (f Fact) String() string {
+	switch f {
+	case Yes:
+		return "yes"
+	case No:
+		return "no"
+	default:
+		return "unknown"
+	}
+}
+
+// Snapshot is what is known about every queue at one time. It never changes, and the caller may keep it.
+type Snapshot struct {
+	At       time.Time      // local clock
+	Queues   []QueueState   // by account, queue, and main before poison
+	Accounts []AccountState // by name
+}
+
+// AccountState is what is known about an account as a whole.
+type AccountState struct {
+	Name           string // as configured
+	StorageAccount string
+	Queues         int           // polled, main and poison
+	Failing        int           // of those, how many failed their last poll
+	Answered       bool          // the service answered at least once, if only with an error
+	Skew           time.Duration // service clock − local clock; 0 until Answered
+}
+
+// QueueState is what is known about one queue, main or poison. Times are on the local clock
+// unless a field says otherwise.
+type QueueState struct {
+	Account        string // as configured
+	StorageAccount string
+	Queue          string // the main queue's name, for both kinds
+	Kind           Kind
+	PhysicalName   string // the queue's own name
+	PoisonQueue    string // the poison queue's own name; "" when there is none
+	Mode           Mode
+	CountsOnly     bool
+
+	Team             string
+	Tier             int
+	Objective        time.Duration
+	ObjectiveRatio   float64
+	HandlerTimeLimit time.Duration
+	MonitorOnly      bool
+	Metadata         map[string]string // the queue's own, keys in lower case, of the last good poll; not to be changed
+
+	Interval     time.Duration // effective: the one it is really polled at
+	StaleAfter   time.Duration // how old a number may become
+	Polls        uint64
+	LastPoll     time.Time // zero before the first
+	LastSuccess  time.Time // zero before the first
+	PollDuration time.Duration
+
+	Up     Fact         // Yes: the last poll succeeded; No as well when polls stay away; unknown before the first
+	Reason queue.Result // why the last poll failed; "" when it succeeded
+	Error  string       // the same at length, for a person to read
+	Exists Fact
+
+	Count Count
+	Peek  Peek
+	Held  int // hidden by this process: its leases and retry delays; main queues only
+
+	partial      int64 // hidden messages at the last peek that was not full
+	partialKnown bool
+}
+
+// Count is how many messages the service says a queue holds, hidden and not yet reaped
+// expired ones included.
+type Count struct {
+	Known    bool // false: not read yet, stale, or the main queue does not exist
+	Messages int64
+	At       time.Time // when it was read
+}
+
+// Age returns how old the count is at the given time.
+func (c Count) Age(now time.Time) time.Duration { return now.Sub(c.At) }
+
+// Peek is what one peek at the head of a queue showed.
+type Peek struct {
+	Known           bool // false: not read yet, stale, failed, not permitted, or the main queue does not exist
+	At              time.Time
+	Visible         int           // 0 to 32
+	Full            bool          // Visible is 32: there may be more
+	OldestAge       time.Duration // of the oldest message seen, by the service's clock; 0 when nothing is visible
+	NextExpiration  time.Time     // service clock; zero when nothing seen expires
+	MaxDequeueCount int
+}
+
+// Age returns how old the peek is at the given time.
+func (p Peek) Age(now time.Time) time.Duration { return now.Sub(p.At) }
+
+// KnownHidden returns how many messages are at least known to be hidden: by the last peek
+// that was not full, while fresh, or by this process itself, whichever is more.
+func (s QueueState) KnownHidden() int64 {
+	n := int64(max(s.Held, 0))
+	if s.partialKnown {
+		n = max(n, s.partial)
+	}
+	return n
+}
+
+// Visible returns how many messages could be received now. Below 32 it is what the peek
+// showed; saturated says that the peek was full, and n is then the count less the messages
+// known to be hidden, and never under 32. It is not ok when the peek, or the count that a full peek
+// needs, is unknown.
+func (s QueueState) Visible() (n int64, saturated, ok bool) {
+	switch {
+	case !s.Peek.Known:
+		return 0, false, false
+	case !s.Peek.Full:
+		return int64(s.Peek.Visible), false, true
+	case !s.Count.Known:
+		return 0, true, false
+	default:
+		return max(s.Count.Messages-s.KnownHidden(), int64(s.Peek.Visible)), true, true
+	}
+}
+
+// Hidden returns how many messages are on the queue but not to be received now: leased,
+// delayed, or expired and not yet reaped. floor says that the peek was full, and that there
+// may be more. It is not ok when the count or the peek is unknown.
+func (s QueueState) Hidden() (n int64, floor, ok bool) {
+	switch {
+	case !s.Count.Known || !s.Peek.Known:
+		return 0, false, false
+	case s.Peek.Full:
+		return min(s.KnownHidden(), max(s.Count.Messages-int64(s.Peek.Visible), 0)), true, true
+	default:
+		return max(s.Count.Messages-int64(s.Peek.Visible), 0), false, true
+	}
+}
+
+// reading is what the polls of one queue have shown so far. It never changes: each poll makes a new one.
+type reading struct {
+	polls        uint64
+	failures     [maxReasons]uint64
+	clamped      uint64 // ages that would have been negative
+	lastPoll     time.Time
+	lastSuccess  time.Time
+	lastDuration time.Duration
+
+	up       bool
+	reason   queue.Result
+	err      string
+	exists   Fact
+	existsAt time.Time
+	count    Count
+	peek     Peek
+	hidden   int64     // at the last peek that was not full
+	hiddenAt time.Time // zero: never
+	metadata map[string]string
+}
+
+// view is a reading as it looks at a given time: without what is stale.
+type view struct {
+	*spec
+	*reading
+	upFact                              Fact
+	existsNow                           Fact
+	countFresh, peekFresh, partialFresh bool
+}
+
+func viewOf(s *spec, r *reading, now time.Time) view {
+	limit := s.staleAfter()
+	fresh := func(at time.Time) bool { return !at.IsZero() && now.Sub(at) <= limit }
+	v := view{spec: s, reading: r}
+	if r.polled() {
+		v.upFact = factOf(r.up && fresh(r.lastSuccess))
+	}
+	if fresh(r.existsAt) {
+		v.existsNow = r.exists
+	}
+	v.countFresh = r.count.Known && fresh(r.count.At)
+	v.peekFresh = r.peek.Known && fresh(r.peek.At)
+	v.partialFresh = fresh(r.hiddenAt)
+	return v
+}
+
+func (v view) state() QueueState {
+	t, acct := &v.target, v.queue.Account()
+	s := QueueState{
+		Account: v.account, StorageAccount: acct.StorageAccount(), Queue: v.target.Queue.Name(), Kind: v.kind,
+		PhysicalName: v.queue.Name(), PoisonQueue: v.poisonName, Mode: t.Mode, CountsOnly: t.CountsOnly,
+		Team: t.Team, Tier: t.Tier, Objective: t.Objective, ObjectiveRatio: t.ObjectiveRatio,
+		HandlerTimeLimit: t.HandlerTimeLimit, MonitorOnly: t.MonitorOnly, Metadata: v.metadata,
+		Interval: v.effective, StaleAfter: v.staleAfter(), Polls: v.polls,
+		LastPoll: v.lastPoll, LastSuccess: v.lastSuccess, PollDuration: v.lastDuration,
+		Up: v.upFact, Reason: v.reason, Error: v.err, Exists: v.existsNow,
+	}
+	if v.countFresh {
+		s.Count = v.count
+	}
+	if v.peekFresh {
+		s.Peek = v.peek
+	}
+	if v.partialFresh {
+		s.partial, s.partialKnown = v.hidden, true
+	}
+	if t.Held != nil && v.kind == KindMain {
+		s.Held = t.Held()
+	}
+	return s
+}
+
+// Snapshot returns what is known now. It makes no request and takes no lock that a poll holds.
+func (c *Collector) Snapshot() *Snapshot {
+	fleet, now := c.fleet.Load(), time.Now()
+	snap := &Snapshot{At: now, Queues: make([]QueueState, 0, len(fleet.watches)), Accounts: make([]AccountState, 0, len(fleet.accounts))}
+	at := make(map[string]int, len(fleet.accounts))
+	for i, a := range fleet.accounts {
+		acct := a.ref.Load()
+		skew, answered := acct.Skew()
+		at[a.name] = i
+		snap.Accounts = append(snap.Accounts, AccountState{Name: a.name, StorageAccount: acct.StorageAccount(), Answered: answered, Skew: skew})
+	}
+	for _, w := range fleet.watches {
+		s := w.view(now).state()
+		snap.Queues = append(snap.Queues, s)
+		a := &snap.Accounts[at[s.Account]]
+		a.Queues++
+		if s.Up == No {
+			a.Failing++
+		}
+	}
+	return snap
+}
+
+// Queue returns what is known now about one queue: its main queue, then its poison queue.
+// The name is the main queue's. It returns nil when no such queue is watched.
+func (c *Collector) Queue(account, name string) []QueueState {
+	var out []QueueState
+	now := time.Now()
+	for _, w := range c.fleet.Load().byID[id{account, name}] {
+		out = append(out, w.view(now).state())
+	}
+	return out
+}
+
+// sameMetadata keeps the map that is there when the new one says the same.
+func sameMetadata(old, new map[string]string) map[string]string {
+	if maps.Equal(old, new) {
+		return old
+	}
+	return new
+}
