@@ -96,8 +96,8 @@ func probes() []Probe { return []Probe{Live, Ready, Startup} }
 type Check struct {
 	// Name is shown, is a label of a metric, and is what ?exclude= takes. Required.
 	Name string
-	// Probes the check belongs to. Default Ready.
-	Probes Probe
+	// Probe is the probe the check belongs to, or several, combined with |. Default Ready.
+	Probe Probe
 	// Run answers from what is known, at once: it makes no request and waits for nothing.
 	// It is called for every probe, by several goroutines but never by two at a time.
 	// Required.
@@ -172,10 +172,10 @@ func (h *Health) Add(c Check) (remove func()) {
 	if c.Name == "" || c.Run == nil {
 		panic(fmt.Sprintf("health: check %q needs a name and something to run", c.Name))
 	}
-	if c.Probes == 0 {
-		c.Probes = Ready
+	if c.Probe == 0 {
+		c.Probe = Ready
 	}
-	return h.add(&entry{name: c.Name, probes: c.Probes, runner: &runner{check: c.Run}})
+	return h.add(&entry{name: c.Name, probes: c.Probe, runner: &runner{check: c.Run}})
 }
 
 func (h *Health) add(e *entry) (remove func()) {

@@ -7,7 +7,6 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -170,7 +169,7 @@ func asJSON(r Report) []byte {
 		Reasons []Reason `json:"reasons"`
 		Checks  []check  `json:"checks"`
 		Unknown []string `json:"unknownExcludes,omitempty"`
-	}{r.Probe.String(), r.Status, slices.Concat([]Reason{}, r.Reasons()), checks, r.Unknown})
+	}{r.Probe.String(), r.Status, append([]Reason{}, r.Reasons()...), checks, r.Unknown})
 	if err != nil {
 		panic(err) // strings only
 	}
