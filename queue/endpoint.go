@@ -108,7 +108,11 @@ func (e *endpoint) locate(host, accountName string, segments *[]string) error {
 		suffix := strings.Join(labels[at+1:], ".")
 		azure := slices.Contains(azureSuffixes(), suffix)
 		if service := labels[at]; service != "queue" && (azure || strings.HasPrefix(suffix, "core.") || suffix == "localhost") {
-			return fmt.Errorf("%s is a %s endpoint: use %s://%s.queue.%s", host, service, e.scheme, labels[0], suffix)
+			account := labels[0]
+			if suffix == suffixZones {
+				account = strings.Join(labels[:at], ".")
+			}
+			return fmt.Errorf("%s is a %s endpoint: use %s://%s.queue.%s", host, service, e.scheme, account, suffix)
 		}
 		if labels[at] == "queue" && (azure || accountName == "" || accountName == labels[0]) {
 			return e.hostStyle(host, labels[0], suffix, accountName, azure)

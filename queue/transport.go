@@ -73,7 +73,7 @@ func (s signer) Do(req *http.Request) (*http.Response, error) {
 		for errors.As(err, &u) {
 			err = u.Err
 		}
-		return nil, err
+		return nil, quiet(err)
 	}
 	if resp != nil {
 		resp.Request = req
@@ -92,6 +92,27 @@ func (s signer) receives(req *http.Request) bool {
 type eof struct{}
 
 func (eof) Read([]byte) (int, error) { return 0, io.EOF }
+
+// quietError is a transport's error without the signature in its text.
+type quietError struct {
+	text  string
+	cause error
+}
+
+// quiet returns an error whose text shows no signature; most do not anyway.
+func quiet(err error) error {
+	text := err.Error()
+	if hidden := hideSignatures(text); hidden != text {
+		return &quietError{text: hidden, cause: err}
+	}
+	return err
+}
+
+func (e *quietError) Error() string { return e.text }
+
+// Is and As reach the cause, which Unwrap must not: it would be printed.
+func (e *quietError) Is(target error) bool { return errors.Is(e.cause, target) }
+func (e *quietError) As(target any) bool   { return errors.As(e.cause, target) }
 
 // signInError says that no token could be had; the request was not sent.
 type signInError struct{ cause error }
