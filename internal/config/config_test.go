@@ -61,6 +61,9 @@ func golden(t *testing.T, path, got string) {
 	}
 }
 
+// located is how every line of an error begins.
+var located = regexp.MustCompile(`^qwatch\.yaml:\d+: `)
+
 func TestBrokenFilesSayWhatIsWrongAndWhere(t *testing.T) {
 	files, err := filepath.Glob("testdata/bad/*.yaml")
 	if err != nil {
@@ -69,7 +72,6 @@ func TestBrokenFilesSayWhatIsWrongAndWhere(t *testing.T) {
 	if len(files) < 80 {
 		t.Fatalf("found %d broken files, want the whole table", len(files))
 	}
-	located := regexp.MustCompile(`^qwatch\.yaml:\d+: `)
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".yaml"), func(t *testing.T) {
 			data, err := os.ReadFile(file)

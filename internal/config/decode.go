@@ -1,8 +1,8 @@
 package config
 
 import (
-	"fmt"
 	"reflect"
+	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -10,7 +10,7 @@ import (
 
 // maxValues bounds the values read, those that aliases repeat included. A file with 10,000
 // queues has about 200,000.
-const maxValues = 2_000_000
+const maxValues = 1_000_000
 
 // mark is where a value of the effective configuration was set.
 type mark struct {
@@ -33,7 +33,8 @@ func (p place) field(name string) place {
 }
 
 func (p place) item(i int) place {
-	return place{fmt.Sprintf("%s[%d]", p.key, i), fmt.Sprintf("%s[%d]", p.path, i)}
+	index := "[" + strconv.Itoa(i) + "]"
+	return place{p.key + index, p.path + index}
 }
 
 // options are what the cfg tag says about a field.

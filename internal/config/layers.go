@@ -9,8 +9,12 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// maxMatches bounds how often a default is held against a queue.
-const maxMatches = 20_000_000
+// maxQueues and maxMatches bound what few lines can make of aliases: how many queues are named
+// in the file, and how often a default is held against one.
+const (
+	maxQueues  = 50_000
+	maxMatches = 20_000_000
+)
 
 // rule is a default that can be applied.
 type rule struct {
@@ -74,29 +78,38 @@ func (d *decoder) queues(cfg *Config) {
 			cfg.rules = append(cfg.rules, rule{match: m, key: key, settings: cfg.Defaults[i].Settings})
 		}
 	}
-	matched := 0
+	total := 0
 	for i := range cfg.Accounts {
-		a := &cfg.Accounts[i]
 		key := fmt.Sprintf("accounts[%d]", i)
-		a.Pos = locate(d.file, d.marks, key)
-		list := d.later[key+".queues"]
+		cfg.Accounts[i].Pos = locate(d.file, d.marks, key)
 		at := place{key, key}.field("queues")
+		list := d.later[at.key]
 		switch {
 		case list == nil:
 			continue
 		case list.Kind != yaml.SequenceNode:
 			d.fault(list, at, "must be a list (one \"- \" an item, or [a, b]), not %s", kindOf(list))
+			delete(d.later, at.key)
 			continue
 		}
-		for j, n := range list.Content {
-			if matched += len(cfg.rules); matched > maxMatches {
-				d.fault(n, at, "there are too many queues for so many defaults; use fewer defaults")
-				return
+		total += len(list.Content)
+		switch {
+		case total > maxQueues:
+			d.fault(list, at, "names too many queues: more than %d in all; use discovery", maxQueues)
+			return
+		case total*len(cfg.rules) > maxMatches:
+			d.fault(list, at, "names too many queues for so many defaults; use fewer defaults")
+			return
+		}
+	}
+	for i := range cfg.Accounts {
+		a := &cfg.Accounts[i]
+		key := fmt.Sprintf("accounts[%d]", i)
+		at := place{key, key}.field("queues")
+		if list := d.later[at.key]; list != nil {
+			for j, n := range list.Content {
+				a.Queues = append(a.Queues, d.queue(cfg, a.Name, n, at.item(j)))
 			}
-			if d.values >= maxValues {
-				return
-			}
-			a.Queues = append(a.Queues, d.queue(cfg, a.Name, n, at.item(j)))
 		}
 	}
 }

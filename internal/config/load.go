@@ -64,8 +64,10 @@ func Parse(name string, data []byte, env func(string) (string, bool)) (*Config, 
 	cfg.file, cfg.marks = name, d.marks
 	d.value(root, valueOf(&cfg), options{}, place{})
 	d.queues(&cfg)
-	v := &validator{decoder: d, cfg: &cfg}
-	v.config()
+	if d.values < maxValues {
+		v := &validator{decoder: d, cfg: &cfg}
+		v.config()
+	}
 	if err := d.faults.err(); err != nil {
 		return nil, nil, err
 	}
