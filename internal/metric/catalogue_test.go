@@ -73,14 +73,15 @@ func TestNamesAndLabelsAreWhatWasPromised(t *testing.T) {
 	}
 	var got []string
 	for _, d := range metric.Catalogue() {
-		line := d.Name
+		words := []string{d.Name}
 		for _, l := range d.Labels {
-			line += " " + l.Name
 			if l.Name != metric.LabelKind && l.Values != nil {
-				line += "=" + strings.Join(l.Values, "|")
+				words = append(words, l.Name+"="+strings.Join(l.Values, "|"))
+			} else {
+				words = append(words, l.Name)
 			}
 		}
-		got = append(got, line)
+		got = append(got, strings.Join(words, " "))
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("catalogue (-promised +got):\n%s", diff)
