@@ -1,0 +1,25 @@
+// Command qwatch watches, consumes and looks after Azure Storage queues.
+//
+// This directory holds the command line alone: one file a command, its flags, its
+// output and its exit status. What the commands do lives in internal/app and in the
+// library packages.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+// version is set by the linker: -ldflags "-X main.version=v1.2.3". Empty: the version
+// of the module as the Go toolchain recorded it.
+var version string
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	// The first signal asks for an orderly end; the second takes the default action
+	// and ends the process at once.
+	context.AfterFunc(ctx, stop)
+	os.Exit(newCLI().main(ctx, os.Args[1:]))
+}

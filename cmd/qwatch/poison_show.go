@@ -1,0 +1,73 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/qwatch/qwatch/internal/app"
+	"github.com/qwatch/qwatch/poison"
+)
+
+func (c *cli) poisonShowCommand() *cobra.Command {
+	var body bool
+	cmd := &cobra.Command{
+		Use:   "show ACCOUNT/QUEUE ID",
+		Short: "Show one dead-lettered message",
+		Long: `Show one dead-lettered message: why, when, and after how many deliveries. ID is the
+original message's id, as "poison list" shows it, or that of its copy on the poison queue.
+
+The body is left out unless --body asks for it.`,
+		Example:           "  qwatch poison show orders/orders 4b0a2f6c-1d7e-4f57-9d3c-0f6f0f1f2a3b --body",
+		Args:              exact("ACCOUNT/QUEUE", "ID"),
+		ValidArgsFunction: c.completeQueue,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.poisonOf(cmd.Context(), args[0], func(q app.FleetQueue, l poison.Listing) error {
+				return c.poisonShow(q, l, args[1], body)
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&body, "body", false, "show the body")
+	c.configFlag(cmd)
+	c.outputFlag(cmd)
+	return cmd
+}
+
+func (c *cli) poisonShow(q app.FleetQueue, l poison.Listing, id string, body bool) error {
+	for _, e := range l.Entries {
+		if e.MessageID != id && e.PoisonMessageID != id {
+			continue
+		}
+		pe := poisonEntry{Entry: e}
+		if body {
+			pe.payload = payloadOf(e.Message())
+		}
+		return c.printOne(pe, pe.describe)
+	}
+	c.partial(q, l)
+	return fmt.Errorf("no message %q is in sight on %s/%s; qwatch poison list %s shows what is", id, q.Config.Account, q.Poison().Name(), q)
+}
+
+func (e poisonEntry) describe(w io.Writer) {
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	line := func(name string, value any) { fmt.Fprintf(tw, "%s\t%s\n", name, clean(fmt.Sprint(value))) }
+	line("message id", e.MessageID)
+	line("poison message id", e.PoisonMessageID)
+	line("copies", e.Copies)
+	line("category", e.Category)
+	line("reason", orUnknown(e.Reason))
+	line("queue", e.Queue)
+	line("deliveries", e.DequeueCount)
+	line("dead-lettered", died(e.Entry).UTC().Format(time.RFC3339))
+	line("copy inserted", expires(&e.InsertedAt))
+	line("copy expires", expires(e.ExpiresAt))
+	line("bytes", e.SizeBytes)
+	line("headers", headers(e.Headers))
+	if e.Body != nil || e.Body64 != nil {
+		line("body", e.text())
+	}
+	_ = tw.Flush() // into memory
+}

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/qwatch/qwatch/internal/app"
+	"github.com/qwatch/qwatch/queue"
+)
+
+func (c *cli) queueCommand() *cobra.Command {
+	return group(&cobra.Command{
+		Use:   "queue",
+		Short: "List, show, peek at, send to and clear queues",
+	}, c.queueListCommand(), c.queueShowCommand(), c.queuePeekCommand(), c.queueSendCommand(), c.queueClearCommand())
+}
+
+// onQueue runs f with the queue a command's first argument names.
+func (c *cli) onQueue(ctx context.Context, name string, f func(context.Context, app.FleetQueue) error) error {
+	fleet, err := c.openFleet()
+	if err != nil {
+		return err
+	}
+	defer fleet.Close()
+	q, err := fleet.Find(name)
+	if err != nil {
+		return usageError{err}
+	}
+	err = f(ctx, q)
+	if errors.Is(err, queue.ErrQueueNotFound) {
+		return fmt.Errorf("%w: the queue is not there; create it, or set createIfMissing and send to it", err)
+	}
+	return err
+}
+
+// logger is what libraries log to while a command works: warnings, to people.
+func (c *cli) logger() *slog.Logger {
+	return slog.New(slog.NewTextHandler(c.stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+}
+
+// completeQueue offers the configured queues for the first argument.
+func (c *cli) completeQueue(_ *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	fleet, err := c.openFleet()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	defer fleet.Close()
+	var names []string
+	for _, name := range fleet.Names() {
+		if strings.HasPrefix(name, prefix) {
+			names = append(names, name)
+		}
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/qwatch/qwatch/internal/app"
+)
+
+// cleared is what `queue clear` prints.
+type cleared struct {
+	Account             string `json:"account"`
+	Queue               string `json:"queue"`
+	ApproximateMessages int64  `json:"approximateMessages"` // before
+	Cleared             bool   `json:"cleared"`             // false: a dry run
+}
+
+// consent is what commands that move or delete messages need.
+type consent struct{ yes, dryRun bool }
+
+func (k *consent) flags(cmd *cobra.Command) {
+	cmd.Flags().BoolVarP(&k.yes, "yes", "y", false, "do it without asking")
+	cmd.Flags().BoolVar(&k.dryRun, "dry-run", false, "only show what would be done")
+}
+
+func (k consent) check() error {
+	if k.yes && k.dryRun {
+		return usagef("--yes and --dry-run contradict each other: give one")
+	}
+	return nil
+}
+
+func (c *cli) queueClearCommand() *cobra.Command {
+	var k consent
+	cmd := &cobra.Command{
+		Use:   "clear ACCOUNT/QUEUE",
+		Short: "Delete every message of a queue",
+		Long: `Delete every message of a queue, hidden ones included. It cannot be undone.
+
+On a terminal it asks first; elsewhere it needs --yes.`,
+		Example:           "  qwatch queue clear orders/orders --dry-run\n  qwatch queue clear orders/orders --yes",
+		Args:              exact("ACCOUNT/QUEUE"),
+		ValidArgsFunction: c.completeQueue,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := k.check(); err != nil {
+				return err
+			}
+			return c.onQueue(cmd.Context(), args[0], func(ctx context.Context, q app.FleetQueue) error {
+				return c.queueClear(ctx, q, k)
+			})
+		},
+	}
+	k.flags(cmd)
+	c.configFlag(cmd)
+	c.outputFlag(cmd)
+	return cmd
+}
+
+func (c *cli) queueClear(ctx context.Context, q app.FleetQueue, k consent) error {
+	props, err := q.Properties(ctx)
+	if err != nil {
+		return err
+	}
+	done := cleared{Account: q.Config.Account, Queue: q.Name(), ApproximateMessages: props.ApproximateMessages}
+	what := fmt.Sprintf("delete about %d messages of %s", props.ApproximateMessages, q)
+	if !k.dryRun {
+		if err := c.ask(ctx, k, what); err != nil {
+			return err
+		}
+		if err := q.Clear(ctx); err != nil {
+			return err
+		}
+		done.Cleared = true
+	}
+	return c.printOne(done, func(w io.Writer) {
+		if done.Cleared {
+			fmt.Fprintf(w, "deleted about %d messages of %s\n", done.ApproximateMessages, q)
+		} else {
+			fmt.Fprintf(w, "would %s\n", what)
+		}
+	})
+}
+
+var errNotAgreed = errors.New("not agreed to: nothing was done")
+
+// ask gets consent to what, or returns an error.
+func (c *cli) ask(ctx context.Context, k consent, what string) error {
+	if k.yes {
+		return nil
+	}
+	if !c.stdinTerminal || !c.stderrTerminal {
+		return usagef("this would %s: add --yes to do it, or --dry-run to only see", what)
+	}
+	fmt.Fprintf(c.stderr, "%s? [y/N] ", what)
+	answer := make(chan string, 1)
+	go func() {
+		line, _ := bufio.NewReader(c.stdin).ReadString('\n') // no line is a no
+		answer <- line
+	}()
+	select {
+	case <-ctx.Done():
+		fmt.Fprintln(c.stderr)
+		return ctx.Err()
+	case line := <-answer:
+		switch strings.ToLower(strings.TrimSpace(line)) {
+		case "y", "yes":
+			return nil
+		}
+		return errNotAgreed
+	}
+}

@@ -1,0 +1,139 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/qwatch/qwatch/internal/app"
+)
+
+func (c *cli) queueListCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "list [ACCOUNT]",
+		Aliases: []string{"ls"},
+		Short:   "List the configured queues and how deep they are",
+		Long: `List the configured queues and how deep they are, main and poison.
+
+It counts and peeks, which changes nothing. MESSAGES is the service's approximate count,
+hidden messages included; VISIBLE is exact below 32 and a floor at "32+".
+Exit status 1 when a queue could not be read; the others are listed all the same.`,
+		Example: `  qwatch queue list
+  qwatch queue list orders -o json | jq '.[] | select(.poisonMessages > 0)'`,
+		Args: between(0, "ACCOUNT"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.queueList(cmd.Context(), args)
+		},
+	}
+	c.configFlag(cmd)
+	c.outputFlag(cmd)
+	return cmd
+}
+
+func (c *cli) queueList(ctx context.Context, args []string) error {
+	fleet, err := c.openFleet()
+	if err != nil {
+		return err
+	}
+	defer fleet.Close()
+	queues := fleet.Queues
+	if len(args) > 0 {
+		if _, err := fleet.Account(args[0]); err != nil {
+			return usageError{err}
+		}
+		queues = slices.DeleteFunc(slices.Clone(queues), func(q app.FleetQueue) bool { return q.Config.Account != args[0] })
+	}
+	depths := app.Depths(ctx, queues)
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := printList(c, depths, depthTable); err != nil {
+		return err
+	}
+	unread := 0
+	for _, d := range depths {
+		if d.Error != "" {
+			unread++
+			fmt.Fprintf(c.stderr, "qwatch: %s/%s: %s\n", d.Account, d.Queue, clean(d.Error))
+		}
+	}
+	if unread > 0 {
+		return errReported
+	}
+	return nil
+}
+
+func depthTable(depths []app.Depth) *table {
+	t := newTable("no queues are configured", "ACCOUNT", "QUEUE", "STATUS", ">MESSAGES", ">VISIBLE", ">OLDEST", ">POISON", ">OLDEST POISON")
+	for _, d := range depths {
+		t.add(d.Account, d.Queue, statusCell(d.Status), number(d.ApproximateMessages), visible(d), age(d.OldestVisibleSeconds),
+			poisonCell(d.PoisonMessages), age(d.OldestPoisonSeconds))
+	}
+	return t
+}
+
+func statusCell(status string) cell {
+	switch status {
+	case app.DepthOK:
+		return cell{status, good}
+	case app.DepthMissing:
+		return cell{status, warn}
+	default:
+		return cell{status, bad}
+	}
+}
+
+// unknown is how tables write what is not known.
+const unknown = "-"
+
+func number(n *int64) string {
+	if n == nil {
+		return unknown
+	}
+	return strconv.FormatInt(*n, 10)
+}
+
+func visible(d app.Depth) string {
+	switch {
+	case d.Visible == nil:
+		return unknown
+	case d.VisibleIsFloor:
+		return strconv.Itoa(*d.Visible) + "+"
+	default:
+		return strconv.Itoa(*d.Visible)
+	}
+}
+
+func poisonCell(n *int64) cell {
+	if n != nil && *n > 0 {
+		return cell{number(n), bad}
+	}
+	return cell{number(n), plain}
+}
+
+func age(seconds *float64) string {
+	if seconds == nil {
+		return unknown
+	}
+	return brief(time.Duration(*seconds * float64(time.Second)))
+}
+
+// brief writes a duration in the two units that matter.
+func brief(d time.Duration) string {
+	d = d.Round(time.Second)
+	day := 24 * time.Hour
+	switch {
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", d/time.Second)
+	case d < time.Hour:
+		return fmt.Sprintf("%dm%ds", d/time.Minute, d%time.Minute/time.Second)
+	case d < day:
+		return fmt.Sprintf("%dh%dm", d/time.Hour, d%time.Hour/time.Minute)
+	default:
+		return fmt.Sprintf("%dd%dh", d/day, d%day/time.Hour)
+	}
+}

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/qwatch/qwatch/internal/app"
+)
+
+func (c *cli) runCommand() *cobra.Command {
+	var logs logFlags
+	cmd := &cobra.Command{
+		Use:   "run",
+		Short: "Run the service: consumers, watcher, endpoints",
+		Long: `Run the service: consumers, watcher and endpoints, as the configuration file says.
+
+It starts whether or not storage can be reached, and runs until SIGINT or SIGTERM: then
+/readyz answers 503, consumers finish what they hold within their drain timeout, and the
+exit status is 0. A second signal ends it at once. Logs go to standard error.`,
+		Example: "  qwatch run -c qwatch.yaml\n  qwatch run -c qwatch.yaml --log-format json --log-level debug",
+		Args:    none,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			logger, err := logs.logger(c.stderr)
+			if err != nil {
+				return err
+			}
+			return c.run(cmd.Context(), logger)
+		},
+	}
+	logs.flags(cmd, "info")
+	c.configFlag(cmd)
+	return cmd
+}
+
+func (c *cli) run(ctx context.Context, logger *slog.Logger) error {
+	cfg, err := c.loadConfig()
+	if err != nil {
+		return err
+	}
+	hangup := make(chan os.Signal, 1)
+	signal.Notify(hangup, syscall.SIGHUP)
+	defer signal.Stop(hangup)
+	done := make(chan struct{})
+	defer close(done)
+	go func() {
+		for {
+			select {
+			case <-hangup:
+				logger.Warn("configuration not reloaded: restart to apply it", "reason", "reload is not available yet")
+			case <-done:
+				return
+			}
+		}
+	}()
+	b := build()
+	return configError(app.Run(ctx, app.Options{Config: cfg, Logger: logger, Version: b.Version, Revision: b.Commit}))
+}

@@ -1,0 +1,165 @@
+// Package app wires a configuration into a running qwatch: it builds everything, runs it
+// until its context ends, and takes it down in reverse order.
+//
+// It owns the lifecycle and the wiring of `qwatch run` and of the demo, and the looks at
+// storage that commands take. What the parts do is theirs: it decides only who gets what,
+// what starts before what, and what stops when.
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/qwatch/qwatch/internal/config"
+	"github.com/qwatch/qwatch/internal/web"
+	"github.com/qwatch/qwatch/processor"
+)
+
+// shutdownGrace is how long the listeners let running requests finish.
+const shutdownGrace = 3 * time.Second
+
+// Options are what Run needs. Config is required; the rest may be left zero.
+type Options struct {
+	// Config is what to run.
+	Config *config.Config
+	// Logger gets what happens. Nil discards.
+	Logger *slog.Logger
+	// Version and Revision are what qwatch was built from.
+	Version, Revision string
+	// Transport replaces the HTTP client of every account. Nil: each account has its own.
+	Transport policy.Transporter
+	// Handlers replace the configured handlers of queues, by "account/queue".
+	Handlers map[string]processor.Handler
+	// Listen opens a listener for the setting of that name, such as server.listen.
+	// Nil: net.Listen on TCP.
+	Listen func(ctx context.Context, setting, address string) (net.Listener, error)
+	// Started is called once, when everything is built, the listeners are open and
+	// consumption begins. It must return soon.
+	Started func(Running)
+}
+
+// Running is what Started is told.
+type Running struct {
+	Main   net.Addr
+	Probes net.Addr // nil: the probes have no listener of their own
+	Fleet  *Fleet   // the accounts and queues in use; closed when Run returns
+}
+
+func (o Options) withDefaults() Options {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Listen == nil {
+		o.Listen = func(ctx context.Context, _, address string) (net.Listener, error) {
+			return (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+		}
+	}
+	if o.Started == nil {
+		o.Started = func(Running) {}
+	}
+	return o
+}
+
+// Run builds what the configuration describes and runs it until ctx ends; then /readyz
+// answers 503 at once, processors drain, and the listeners close last. It returns nil
+// after an orderly end. No storage is needed to start: what cannot be reached is tried
+// again for as long as it takes. Errors are *ConfigError for faults of the configuration.
+func Run(ctx context.Context, o Options) error {
+	o = o.withDefaults()
+	s, err := build(o)
+	if err != nil {
+		return err
+	}
+	return s.run(ctx)
+}
+
+// Check builds what a configuration describes, without opening or asking anything.
+// Errors are *ConfigError.
+func Check(cfg *config.Config) error {
+	s, err := build(Options{Config: cfg}.withDefaults())
+	if err != nil {
+		return err
+	}
+	s.fleet.Close()
+	return nil
+}
+
+func (s *service) run(ctx context.Context) (err error) {
+	down := &cleanup{log: s.log}
+	defer func() { err = errors.Join(err, down.run(context.WithoutCancel(ctx))) }()
+	down.add("accounts", func(context.Context) error { s.fleet.Close(); return nil })
+
+	failed := make(chan error, 2) // a listener that stopped by itself
+	running := Running{Fleet: s.fleet}
+	if running.Main, err = s.serve(ctx, down, failed, "server.listen", s.o.Config.Server.Listen, s.handler()); err != nil {
+		return err
+	}
+	if address := s.o.Config.Server.Probes; address != config.Off {
+		if running.Probes, err = s.serve(ctx, down, failed, "server.probes", address, web.Probes(s.health)); err != nil {
+			return err
+		}
+	}
+
+	g, gctx := errgroup.WithContext(ctx)
+	// The probes tell that the end has begun before anything stops.
+	context.AfterFunc(gctx, func() {
+		s.drain()
+		s.log.Info("draining")
+	})
+	g.Go(func() error {
+		select {
+		case err := <-failed:
+			return err
+		case <-gctx.Done():
+			return nil
+		}
+	})
+	g.Go(func() error { return s.collector.Run(gctx) })
+	for _, p := range s.processors {
+		g.Go(func() error { return p.Run(gctx) })
+	}
+	close(s.ready)
+	s.health.Started()
+	s.log.Info("started", "version", s.o.Version, "addr", running.Main.String(),
+		"accounts", len(s.fleet.accounts), "queues", len(s.fleet.Queues), "consumers", len(s.processors))
+	s.o.Started(running)
+	err = g.Wait()
+	if err == nil {
+		s.log.Info("stopped")
+	}
+	return err
+}
+
+// serve opens a listener and answers on it until the clean-up.
+func (s *service) serve(ctx context.Context, down *cleanup, failed chan<- error, setting, address string, h http.Handler) (net.Addr, error) {
+	l, err := s.o.Listen(ctx, setting, address)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w; free the address, or set another: %s", setting, err, s.o.Config.At(setting))
+	}
+	server := web.NewServer(h, s.log.With("component", "web"))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			failed <- fmt.Errorf("serve %s: %w", setting, err)
+		}
+	}()
+	down.add(setting, func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, shutdownGrace)
+		defer cancel()
+		if err := server.Shutdown(ctx); err != nil {
+			_ = server.Close() // cuts what would not finish
+		}
+		<-done
+		return nil
+	})
+	return l.Addr(), nil
+}

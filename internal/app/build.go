@@ -1,0 +1,257 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"runtime"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"github.com/qwatch/qwatch/collector"
+	"github.com/qwatch/qwatch/health"
+	"github.com/qwatch/qwatch/internal/config"
+	"github.com/qwatch/qwatch/internal/forward"
+	"github.com/qwatch/qwatch/internal/metric"
+	"github.com/qwatch/qwatch/internal/web"
+	"github.com/qwatch/qwatch/processor"
+	"github.com/qwatch/qwatch/queue"
+)
+
+// service is everything Run runs, built and at rest.
+type service struct {
+	o   Options
+	log *slog.Logger
+
+	registry   *prometheus.Registry
+	fleet      *Fleet
+	processors []*processor.Processor
+	collector  *collector.Collector
+	health     *health.Health
+	loops      []*health.Loop
+
+	ready chan struct{} // closed when consumption may begin
+}
+
+// build makes everything the configuration describes. It opens nothing and makes no request.
+func build(o Options) (*service, error) {
+	s := &service{o: o, log: o.Logger, registry: prometheus.NewRegistry(), ready: make(chan struct{})}
+	storage := metric.NewStorage(s.registry, metric.Options{})
+	consumers := processor.NewMetrics(s.registry, processor.MetricsOptions{})
+	consumed := map[string]bool{}
+	for _, a := range o.Config.Accounts {
+		storage.Init(a.Name, operations(a))
+		for _, q := range a.Queues {
+			consumed[fullName(a.Name, q.Name)] = q.Consumer != nil
+		}
+	}
+	var err error
+	s.fleet, err = OpenFleet(o.Config, FleetOptions{
+		Logger:    o.Logger,
+		Transport: o.Transport,
+		Observe: func(r queue.Request) {
+			storage.Observe(r.Account, string(r.Operation), string(r.Result), r.Duration)
+		},
+		OnSend: func(account, name string) func() {
+			if !consumed[fullName(account, name)] {
+				return nil
+			}
+			return consumers.Sent(account, name)
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := s.assemble(consumers); err != nil {
+		s.fleet.Close()
+		return nil, &ConfigError{err}
+	}
+	s.process()
+	return s, nil
+}
+
+// assemble builds what stands on the fleet.
+func (s *service) assemble(consumers *processor.Metrics) error {
+	var errs []error
+	s.health = health.New(health.Config{Strict: s.o.Config.Server.StrictReadiness})
+	targets := make([]collector.Target, 0, len(s.fleet.Queues))
+	for _, q := range s.fleet.Queues {
+		t := target(q)
+		if c := q.Config.Consumer; c != nil {
+			p, err := s.consumer(q, c, consumers)
+			if err != nil {
+				errs = append(errs, fmt.Errorf("%s: %w", q.Config.Pos, err))
+				continue
+			}
+			s.processors = append(s.processors, p)
+			t.Held = func() int { return p.Status().Held }
+		}
+		targets = append(targets, t)
+	}
+	shared, err := sharedPoison(s.fleet)
+	if err != nil {
+		errs = append(errs, err)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	watch := s.o.Config.Watch
+	s.collector, err = collector.New(collector.Config{
+		Targets:           append(targets, shared...),
+		Interval:          watch.Interval,
+		RequestsPerSecond: watch.RequestsPerSecond,
+		Beat:              s.loop("collector", collectorBound),
+		Logger:            s.log,
+	})
+	if err != nil {
+		return fmt.Errorf("%s: %w", s.o.Config.At("watch"), err)
+	}
+	s.checks()
+	return nil
+}
+
+// consumer builds the processor of a queue.
+func (s *service) consumer(q FleetQueue, c *config.Consumer, metrics *processor.Metrics) (*processor.Processor, error) {
+	handler := s.o.Handlers[q.String()]
+	if handler == nil {
+		var err error
+		if handler, err = forward.New(c.Handler); err != nil {
+			return nil, err
+		}
+	}
+	cfg := processorConfig(c)
+	if o := q.Config.Objective; o != nil {
+		cfg.Objective = o.TimeInQueue
+	}
+	cfg.Ready, cfg.Logger, cfg.Metrics = s.ready, s.log, metrics
+	cfg.Beat = s.loop("processor "+q.String(), processorBound)
+	return processor.New(q.Queue, handler, cfg)
+}
+
+// processorConfig translates the file's consumer, whose defaults are filled in, so that
+// its 0 means off.
+func processorConfig(c *config.Consumer) processor.Config {
+	off := func(d time.Duration) time.Duration {
+		if d == 0 {
+			return processor.Off
+		}
+		return d
+	}
+	cfg := processor.Config{
+		Concurrency:        c.Concurrency,
+		VisibilityTimeout:  c.VisibilityTimeout,
+		NoRenew:            !c.Renew,
+		MaxRenewal:         c.MaxRenewal,
+		LongRunningWarning: off(c.LongRunningWarning),
+		MaxDequeueCount:    c.MaxDequeueCount,
+		MaxAge:             c.MaxAge,
+		Retry:              processor.RetryConfig{Initial: c.Retry.Initial, Max: c.Retry.Max, Jitter: c.Retry.Jitter},
+		EmptyBackoffMin:    c.EmptyBackoff.Min,
+		EmptyBackoffMax:    c.EmptyBackoff.Max,
+		ErrorBackoffMax:    c.ErrorBackoffMax,
+		DrainTimeout:       off(c.DrainTimeout),
+	}
+	if c.Retry.Jitter == 0 {
+		cfg.Retry.Jitter = processor.Off
+	}
+	return cfg
+}
+
+// target says how a configured queue is watched.
+func target(q FleetQueue) collector.Target {
+	c := q.Config
+	t := collector.Target{
+		Queue: q.Queue, Mode: collector.ModeWatch, CountsOnly: c.CountsOnly,
+		Team: c.Team, Tier: c.Tier, MonitorOnly: c.MonitorOnly,
+	}
+	if c.Objective != nil {
+		t.Objective, t.ObjectiveRatio = c.Objective.TimeInQueue, c.Objective.Target
+	}
+	if c.Consumer != nil {
+		t.Mode, t.HandlerTimeLimit = collector.ModeConsume, c.Consumer.Handler.Timeout()
+	}
+	return t
+}
+
+// sharedPoison returns a target for each poison queue that several queues use and that is
+// not configured as a queue itself, so that it is counted once.
+func sharedPoison(f *Fleet) ([]collector.Target, error) {
+	known := map[string]bool{}
+	for _, name := range f.Names() {
+		known[name] = true
+	}
+	var targets []collector.Target
+	for _, q := range f.Queues {
+		if !q.Config.SharedPoison || q.Poison() == nil {
+			continue
+		}
+		name := fullName(q.Config.Account, q.Poison().Name())
+		if known[name] {
+			continue
+		}
+		known[name] = true
+		p, err := q.Account().Queue(q.Poison().Name(), queue.Config{NoPoison: true, Encoding: q.Queue.Config().Encoding})
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", q.Config.Pos, err)
+		}
+		targets = append(targets, collector.Target{
+			Queue: p, Mode: collector.ModeWatch, CountsOnly: q.Config.CountsOnly, Team: q.Config.Team, Tier: q.Config.Tier,
+		})
+	}
+	return targets, nil
+}
+
+// process registers the metrics about the process itself.
+func (s *service) process() {
+	s.registry.MustRegister(
+		collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+	)
+	metric.BuildInfo(s.registry, s.o.Version, s.o.Revision, runtime.Version())
+	metric.NewReload(s.registry).Succeeded(time.Now())
+	credentials := metric.NewCredentials(s.registry)
+	for _, a := range s.fleet.accounts {
+		credentials.Watch(a.Name(), a.CredentialExpiry)
+	}
+	s.healthMetric()
+}
+
+// operations are the storage operations an account is used for, whose series exist from
+// the first scrape.
+func operations(a config.Account) []string {
+	ops := []queue.Operation{queue.OpProperties, queue.OpPeek}
+	for _, q := range a.Queues {
+		if q.Consumer != nil {
+			ops = append(ops, queue.OpReceive, queue.OpSend, queue.OpUpdate, queue.OpDelete, queue.OpCreate)
+			break
+		}
+	}
+	names := make([]string, 0, len(ops))
+	for _, op := range ops {
+		names = append(names, string(op))
+	}
+	return names
+}
+
+// handler is what the main listener answers with.
+func (s *service) handler() http.Handler {
+	return web.Handler(web.Options{
+		Registry:   s.registry,
+		Collector:  s.collector,
+		Processors: s.statuses,
+		Health:     s.health,
+		Version:    s.o.Version,
+		Logger:     s.log.With("component", "web"),
+	})
+}
+
+func (s *service) statuses() []processor.Status {
+	all := make([]processor.Status, 0, len(s.processors))
+	for _, p := range s.processors {
+		all = append(all, p.Status())
+	}
+	return all
+}

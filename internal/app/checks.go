@@ -1,0 +1,149 @@
+package app
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/qwatch/qwatch/collector"
+	"github.com/qwatch/qwatch/health"
+	"github.com/qwatch/qwatch/internal/metric"
+	"github.com/qwatch/qwatch/processor"
+)
+
+// Bounds of the loops: how long one may go without a turn before /livez fails. Both beat
+// at least every ten seconds whatever storage does; a call to storage takes 30 s at most.
+const (
+	processorBound = 2 * time.Minute
+	collectorBound = time.Minute
+)
+
+// failingReceives is how many receives in a row must fail before readiness is degraded:
+// one alone is everyday life.
+const failingReceives = 2
+
+// loop adds a heartbeat to /livez and returns what beats it.
+func (s *service) loop(name string, bound time.Duration) (beat func()) {
+	l := s.health.Loop(name, bound)
+	s.loops = append(s.loops, l)
+	return l.Beat
+}
+
+// drain says that the end has begun. The loops are about to end as they should, and a
+// drain that takes long must not get the process killed.
+func (s *service) drain() {
+	s.health.Draining()
+	for _, l := range s.loops {
+		l.Stop()
+	}
+}
+
+// checks adds what /readyz tells. Only the first contact can fail it; the others degrade
+// it, so that an outage does not take every pod out of service at once.
+func (s *service) checks() {
+	add := func(name string, run func() health.Result) { s.health.Add(health.Check{Name: name, Run: run}) }
+	add("first_contact", func() health.Result {
+		select {
+		case <-s.collector.Contacted():
+			return health.Result{}
+		default:
+			return health.Result{Status: health.Failed, Reason: health.ReasonStarting, Detail: "not every account has answered yet"}
+		}
+	})
+	add("storage", func() health.Result {
+		return degraded(health.ReasonStorage, unreachable(s.collector.Snapshot().Accounts))
+	})
+	add("poison", func() health.Result {
+		return degraded(health.ReasonPoison, poisoned(s.collector.Snapshot().Queues))
+	})
+	if len(s.processors) == 0 {
+		return
+	}
+	add("receiving", func() health.Result {
+		return degraded(health.ReasonReceiveFailing, s.those(func(p processor.Status) (string, bool) {
+			return fmt.Sprintf("%d failures in a row, %s", p.ReceiveFailures, p.LastError), p.ReceiveFailures >= failingReceives
+		}))
+	})
+	add("processors", func() health.Result {
+		return degraded(health.ReasonPaused, s.those(func(p processor.Status) (string, bool) {
+			return "paused", p.State == processor.StatePaused
+		}))
+	})
+	limits := s.handlerLimits()
+	add("handlers", func() health.Result {
+		return degraded(health.ReasonOldHandler, s.those(func(p processor.Status) (string, bool) {
+			limit := limits[fullName(p.Account, p.Queue)]
+			return fmt.Sprintf("a handler has been running for %v", p.OldestHandler.Round(time.Second)), limit > 0 && p.OldestHandler > limit
+		}))
+	})
+}
+
+// handlerLimits is how long a handler of each consumed queue runs before it is worth a word.
+func (s *service) handlerLimits() map[string]time.Duration {
+	limits := map[string]time.Duration{}
+	for _, q := range s.fleet.Queues {
+		if c := q.Config.Consumer; c != nil {
+			limits[q.String()] = c.LongRunningWarning
+		}
+	}
+	return limits
+}
+
+// those lists the processors of which something is true, with what is to say about them.
+func (s *service) those(is func(processor.Status) (string, bool)) []string {
+	var found []string
+	for _, p := range s.statuses() {
+		if what, ok := is(p); ok {
+			found = append(found, fullName(p.Account, p.Queue)+": "+what)
+		}
+	}
+	return found
+}
+
+func unreachable(accounts []collector.AccountState) []string {
+	var found []string
+	for _, a := range accounts {
+		if a.Queues > 0 && a.Failing == a.Queues {
+			found = append(found, a.Name+": every poll fails")
+		}
+	}
+	return found
+}
+
+func poisoned(queues []collector.QueueState) []string {
+	var found []string
+	for _, q := range queues {
+		if q.Kind == collector.KindPoison && q.Count.Known && q.Count.Messages > 0 {
+			found = append(found, fmt.Sprintf("%s: %d", fullName(q.Account, q.Queue), q.Count.Messages))
+		}
+	}
+	return found
+}
+
+// degraded is ok without findings, and otherwise names some of them.
+func degraded(reason health.Reason, findings []string) health.Result {
+	const most = 5
+	switch n := len(findings); {
+	case n == 0:
+		return health.Result{}
+	case n > most:
+		findings = append(findings[:most:most], fmt.Sprintf("and %d more", n-most))
+	}
+	return health.Result{Status: health.Degraded, Reason: reason, Detail: strings.Join(findings, "; ")}
+}
+
+// healthMetric exports every check.
+func (s *service) healthMetric() {
+	metric.Health(s.registry, func(report func(probe, check string, status float64)) {
+		s.health.Each(func(probe, check string, r health.Result) {
+			status := float64(metric.HealthOK)
+			switch r.Status {
+			case health.Degraded:
+				status = metric.HealthDegraded
+			case health.Failed:
+				status = metric.HealthFailed
+			}
+			report(probe, check, status)
+		})
+	})
+}

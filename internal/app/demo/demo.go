@@ -1,0 +1,191 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/qwatch/qwatch/internal/app"
+	"github.com/qwatch/qwatch/internal/config"
+	"github.com/qwatch/qwatch/internal/web"
+)
+
+// Options are what Run needs. The zero value runs until its context ends, at the usual
+// ports of the loopback address.
+type Options struct {
+	// Listen and Probes are the addresses of the two listeners. Default 127.0.0.1:9780
+	// and :9781. A port that is taken is replaced by a free one.
+	Listen, Probes string
+	// Storage is where the embedded queue service listens. Default DevelopmentAddress;
+	// a port that is taken is replaced by a free one.
+	Storage string
+	// Seed decides the traffic. Two runs with one seed send the same.
+	Seed uint64
+	// Command is how a reader of the summary calls qwatch. Default "qwatch".
+	Command string
+	// Summary gets what there is to see, once everything runs. Default: nothing is told.
+	Summary io.Writer
+	// Notice is called with what a reader should know, one line each. Default: nobody is told.
+	Notice func(string)
+	// Logger gets qwatch's own log. Nil discards.
+	Logger *slog.Logger
+	// Version and Revision are what qwatch was built from.
+	Version, Revision string
+}
+
+func (o Options) withDefaults() Options {
+	set := func(s *string, value string) {
+		if *s == "" {
+			*s = value
+		}
+	}
+	set(&o.Listen, "127.0.0.1:9780")
+	set(&o.Probes, "127.0.0.1:9781")
+	set(&o.Storage, DevelopmentAddress)
+	set(&o.Command, "qwatch")
+	if o.Summary == nil {
+		o.Summary = io.Discard
+	}
+	if o.Notice == nil {
+		o.Notice = func(string) {}
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return o
+}
+
+// Run runs the demo until ctx ends, and returns nil then.
+func Run(ctx context.Context, o Options) (err error) {
+	o = o.withDefaults()
+	storage, err := o.listen(ctx, "the queue service", o.Storage)
+	if err != nil {
+		return err
+	}
+	service := newService(storage, o.Logger)
+	// The parts around qwatch outlive it: it drains into them.
+	around, stopAround := context.WithCancel(context.WithoutCancel(ctx))
+	var g errgroup.Group
+	defer func() {
+		stopAround()
+		err = errors.Join(err, g.Wait())
+	}()
+	g.Go(func() error { return service.Serve(around) })
+
+	d := newDice(o.Seed)
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return fmt.Errorf("listen for the handlers: %w", err)
+	}
+	g.Go(func() error { return serve(around, web.NewServer(handlers(d), o.Logger), listener) })
+
+	cfg, file, remove, err := o.configure(ctx, service, "http://"+listener.Addr().String())
+	if err != nil {
+		return err
+	}
+	defer remove()
+	if err := past(ctx, service, cfg, d); err != nil {
+		if ctx.Err() != nil {
+			return nil // stopped before it began
+		}
+		return err
+	}
+	return o.run(ctx, cfg, file, service, d)
+}
+
+// run runs qwatch and the producers.
+func (o Options) run(ctx context.Context, cfg *config.Config, file string, service *Service, d *dice) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	var producers errgroup.Group
+	err := app.Run(ctx, app.Options{
+		Config: cfg, Logger: o.Logger, Version: o.Version, Revision: o.Revision,
+		Listen: func(ctx context.Context, setting, address string) (net.Listener, error) {
+			return o.listen(ctx, setting, address)
+		},
+		Started: func(r app.Running) {
+			for _, p := range producersFor(r.Fleet, d) {
+				producers.Go(func() error { return p.run(ctx) })
+			}
+			if err := o.summarize(r, file, service); err != nil {
+				o.Logger.Error("write summary", "error", err)
+			}
+		},
+	})
+	stop()
+	return errors.Join(err, producers.Wait())
+}
+
+// listen opens a listener, at a free port when the one asked for is taken.
+func (o Options) listen(ctx context.Context, what, address string) (net.Listener, error) {
+	l, moved, err := listenOrAny(ctx, address)
+	if err != nil {
+		return nil, fmt.Errorf("listen for %s: %w", what, err)
+	}
+	if moved {
+		o.Notice(fmt.Sprintf("%s is taken: %s listens at %s instead", address, what, l.Addr()))
+	}
+	return l, nil
+}
+
+// configure writes the demo's configuration file and loads it.
+func (o Options) configure(ctx context.Context, service *Service, handlers string) (cfg *config.Config, file string, remove func(), err error) {
+	dir, err := os.MkdirTemp("", "qwatch-demo-")
+	if err != nil {
+		return nil, "", nil, fmt.Errorf("write the demo's configuration: %w", err)
+	}
+	remove = func() {
+		if err := os.RemoveAll(dir); err != nil {
+			o.Logger.WarnContext(ctx, "remove configuration", "error", err)
+		}
+	}
+	defer func() {
+		if err != nil {
+			remove()
+		}
+	}()
+	file = filepath.Join(dir, "qwatch.yaml")
+	text, err := configFile(service.ConnectionString(), handlers, o.Listen, o.Probes)
+	if err != nil {
+		return nil, "", nil, err
+	}
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		return nil, "", nil, fmt.Errorf("write the demo's configuration: %w", err)
+	}
+	cfg, _, err = config.Load(file, nil)
+	if err != nil {
+		return nil, "", nil, fmt.Errorf("read the demo's configuration: %w", err)
+	}
+	return cfg, file, remove, nil
+}
+
+// past gives the queues their history, before anything watches them.
+func past(ctx context.Context, service *Service, cfg *config.Config, d *dice) error {
+	fleet, err := app.OpenFleet(cfg, app.FleetOptions{})
+	if err != nil {
+		return err
+	}
+	defer fleet.Close()
+	return history(ctx, service, fleet, d)
+}
+
+// producersFor returns what sends to the fleet's queues.
+func producersFor(fleet *app.Fleet, d *dice) []*producer {
+	var all []*producer
+	for _, c := range characters() {
+		for _, q := range fleet.Queues {
+			if q.Name() == c.name && c.every > 0 {
+				all = append(all, &producer{character: c, q: q.Queue, now: time.Now, dice: d})
+			}
+		}
+	}
+	return all
+}

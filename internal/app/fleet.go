@@ -1,0 +1,232 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+
+	"github.com/qwatch/qwatch/internal/config"
+	"github.com/qwatch/qwatch/queue"
+)
+
+// Fleet is the accounts and queues of a configuration, signed in and ready to be asked.
+// Opening one makes no request.
+type Fleet struct {
+	Queues []FleetQueue // in the order of the file
+
+	config   *config.Config
+	accounts []*queue.Account // one for each configured account, in order
+}
+
+// FleetQueue is a configured queue.
+type FleetQueue struct {
+	*queue.Queue
+	Config config.Queue
+}
+
+// String returns "account/queue".
+func (q FleetQueue) String() string { return fullName(q.Config.Account, q.Config.Name) }
+
+func fullName(account, name string) string { return account + "/" + name }
+
+// FleetOptions are what a configuration file does not say. The zero value is usable.
+type FleetOptions struct {
+	// Logger of the accounts. Nil discards.
+	Logger *slog.Logger
+	// Transport replaces every account's own HTTP client.
+	Transport policy.Transporter
+	// Observe is told of every storage request.
+	Observe func(queue.Request)
+	// OnSend returns what is called after each message sent to a queue. Nil: nothing.
+	OnSend func(account, name string) func()
+}
+
+// OpenFleet signs in to every account and opens every queue of a configuration. It
+// makes no request. Every fault is reported at once, each with its place in the file.
+func OpenFleet(cfg *config.Config, o FleetOptions) (*Fleet, error) {
+	f := &Fleet{config: cfg}
+	var errs []error
+	for i, a := range cfg.Accounts {
+		acct, err := queue.NewAccount(accountConfig(a, cfg, o))
+		if err != nil {
+			errs = append(errs, placed(cfg, fmt.Sprintf("accounts[%d]", i), err)...)
+			continue
+		}
+		f.accounts = append(f.accounts, acct)
+		for j, qc := range a.Queues {
+			q, err := acct.Queue(qc.Name, queueConfig(qc, o))
+			if err != nil {
+				errs = append(errs, placed(cfg, fmt.Sprintf("accounts[%d].queues[%d]", i, j), err)...)
+				continue
+			}
+			f.Queues = append(f.Queues, FleetQueue{Queue: q, Config: qc})
+		}
+	}
+	if len(errs) > 0 {
+		f.Close()
+		return nil, &ConfigError{errors.Join(errs...)}
+	}
+	return f, nil
+}
+
+// ConfigError is a fault of the configuration that only building what it describes can
+// find. Its text has one line for each fault, with file, line and path.
+type ConfigError struct{ err error }
+
+// Error implements error.
+func (e *ConfigError) Error() string { return e.err.Error() }
+
+// Unwrap returns the faults.
+func (e *ConfigError) Unwrap() error { return e.err }
+
+// placed gives each fault joined in err its place in the file.
+func placed(cfg *config.Config, path string, err error) []error {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		var errs []error
+		for _, e := range joined.Unwrap() {
+			errs = append(errs, placed(cfg, path, e)...)
+		}
+		return errs
+	}
+	if field, ok := errors.AsType[*queue.FieldError](err); ok {
+		return []error{fmt.Errorf("%s: %w", cfg.At(path+"."+field.Field), field.Err)}
+	}
+	return []error{fmt.Errorf("%s: %w", cfg.At(path), err)}
+}
+
+func accountConfig(a config.Account, cfg *config.Config, o FleetOptions) queue.AccountConfig {
+	c := queue.AccountConfig{
+		Name:                 a.Name,
+		ConnectionString:     a.ConnectionString,
+		ConnectionStringFile: a.ConnectionStringFile,
+		Endpoint:             a.Endpoint,
+		AccountName:          a.AccountName,
+		AccountKey:           a.AccountKey,
+		AccountKeyFile:       a.AccountKeyFile,
+		SAS:                  a.SAS,
+		SASFile:              a.SASFile,
+		Transport:            o.Transport,
+		MaxConnections:       connections(a),
+		Observe:              o.Observe,
+		Logger:               o.Logger,
+	}
+	if id := a.Identity; id != nil {
+		c.Identity = &queue.Identity{Type: queue.IdentityType(id.Type), ClientID: id.ClientID, TenantID: id.TenantID}
+	}
+	return c
+}
+
+// connections is how many idle connections an account's work needs: one for each
+// handler's settling, one for each receive loop, and some for watching.
+func connections(a config.Account) int {
+	const watching = 32
+	n := watching
+	for _, q := range a.Queues {
+		if c := q.Consumer; c != nil {
+			n += c.Concurrency + 1
+		}
+	}
+	return n
+}
+
+func queueConfig(q config.Queue, o FleetOptions) queue.Config {
+	c := queue.Config{
+		PoisonQueue:           q.PoisonQueue,
+		NoPoison:              q.NoPoison,
+		KeepPoisonMissing:     !q.CreatePoisonIfMissing,
+		CreateIfMissing:       q.CreateIfMissing,
+		Encoding:              q.Encoding,
+		PoisonTimeToLive:      q.PoisonTimeToLive,
+		TypeHeader:            q.TypeHeader,
+		PropagateTraceContext: q.PropagateTraceContext,
+	}
+	if o.OnSend != nil {
+		c.OnSend = o.OnSend(q.Account, q.Name)
+	}
+	return c
+}
+
+// Accounts returns the accounts in the order of the file.
+func (f *Fleet) Accounts() []*queue.Account { return slices.Clone(f.accounts) }
+
+// Account returns the account of that configured name. The error lists the names there are.
+func (f *Fleet) Account(name string) (*queue.Account, error) {
+	names := make([]string, 0, len(f.accounts))
+	for _, a := range f.accounts {
+		if a.Name() == name {
+			return a, nil
+		}
+		names = append(names, a.Name())
+	}
+	return nil, fmt.Errorf("account %q is not configured; there are: %s", name, strings.Join(names, ", "))
+}
+
+// Names returns "account/queue" of every configured queue, in order.
+func (f *Fleet) Names() []string {
+	names := make([]string, 0, len(f.Queues))
+	for _, q := range f.Queues {
+		names = append(names, q.String())
+	}
+	return names
+}
+
+// Find returns the queue called "account/queue": a configured one, the poison queue of
+// one, or, in an account with discovery, any queue. The error lists the names there are.
+func (f *Fleet) Find(name string) (FleetQueue, error) {
+	accountName, queueName, ok := strings.Cut(name, "/")
+	if !ok || accountName == "" || queueName == "" || strings.Contains(queueName, "/") {
+		return FleetQueue{}, fmt.Errorf("%q is not the name of a queue: write ACCOUNT/QUEUE; there are: %s", name, f.listing())
+	}
+	for _, q := range f.Queues {
+		if q.String() == name {
+			return q, nil
+		}
+	}
+	acct, err := f.Account(accountName)
+	if err != nil {
+		return FleetQueue{}, err
+	}
+	for _, q := range f.Queues {
+		if p := q.Poison(); p != nil && q.Config.Account == accountName && p.Name() == queueName {
+			qc := f.config.QueueFor(accountName, queueName)
+			return FleetQueue{Queue: p, Config: qc}, nil
+		}
+	}
+	if !f.discovers(accountName) {
+		return FleetQueue{}, fmt.Errorf("queue %q is not configured; there are: %s", name, f.listing())
+	}
+	qc := f.config.QueueFor(accountName, queueName)
+	q, err := acct.Queue(queueName, queueConfig(qc, FleetOptions{}))
+	if err != nil {
+		return FleetQueue{}, err
+	}
+	return FleetQueue{Queue: q, Config: qc}, nil
+}
+
+func (f *Fleet) discovers(account string) bool {
+	return slices.ContainsFunc(f.config.Accounts, func(a config.Account) bool { return a.Name == account && a.Discovery != nil })
+}
+
+// listing is the names for an error: all of a few, the first of many.
+func (f *Fleet) listing() string {
+	const most = 20
+	names := f.Names()
+	switch {
+	case len(names) == 0:
+		return "none"
+	case len(names) > most:
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+	}
+	return strings.Join(names, ", ")
+}
+
+// Close releases the accounts' connections.
+func (f *Fleet) Close() {
+	for _, a := range f.accounts {
+		a.Close()
+	}
+}

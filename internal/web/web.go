@@ -1,0 +1,95 @@
+// Package web is qwatch's HTTP face: metrics, API, page and the probes' mounting.
+//
+// Every answer comes from state that is already there – the collector's snapshot, the
+// processors' status, the registry. No request of any kind calls storage, so a scrape is
+// as quick during an outage as before it. What the state means is decided in the packages
+// it comes from; this one only shows it.
+package web
+
+import (
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/qwatch/qwatch/collector"
+	"github.com/qwatch/qwatch/health"
+	"github.com/qwatch/qwatch/processor"
+)
+
+// Options are what the handler shows.
+type Options struct {
+	// Registry holds every metric but the collector's. Required. The metrics about
+	// serving metrics are registered with it.
+	Registry *prometheus.Registry
+	// Collector watches the queues. Required.
+	Collector *collector.Collector
+	// Processors returns the status of every processor. Nil: there are none.
+	Processors func() []processor.Status
+	// Health mounts the probes. Required.
+	Health *health.Health
+	// Version is shown on the page.
+	Version string
+	// Logger gets what goes wrong while serving. Nil discards.
+	Logger *slog.Logger
+}
+
+// Handler returns the handler of the main listener.
+func Handler(o Options) http.Handler {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Processors == nil {
+		o.Processors = func() []processor.Status { return nil }
+	}
+	h := &handler{Options: o}
+	mux := http.NewServeMux()
+	mux.Handle("/metrics", metricsHandler(o.Registry, o.Collector, o.Logger))
+	mux.Handle("/api/v1/queues", compress(get(h.queues)))
+	mux.Handle("/api/v1/queues/{account}/{queue}", compress(get(h.queue)))
+	mux.HandleFunc("/api/", func(w http.ResponseWriter, r *http.Request) {
+		writeError(w, http.StatusNotFound, "there is no "+r.URL.Path)
+	})
+	mux.Handle("/{$}", compress(http.HandlerFunc(h.page)))
+	o.Health.Mount(mux, "")
+	return secure(mux)
+}
+
+// Probes returns the handler of the probes' own listener.
+func Probes(health *health.Health) http.Handler {
+	mux := http.NewServeMux()
+	health.Mount(mux, "")
+	return secure(mux)
+}
+
+type handler struct{ Options }
+
+func (h *handler) queues(w http.ResponseWriter, _ *http.Request) {
+	snap := h.Collector.Snapshot()
+	writeJSON(w, http.StatusOK, queuesView{At: snap.At.UTC(), Queues: viewOf(snap.Queues, h.Processors(), snap.At)})
+}
+
+func (h *handler) queue(w http.ResponseWriter, r *http.Request) {
+	account, name := r.PathValue("account"), r.PathValue("queue")
+	now := time.Now()
+	views := viewOf(h.Collector.Queue(account, name), h.Processors(), now)
+	if len(views) == 0 {
+		writeError(w, http.StatusNotFound, "queue "+account+"/"+name+" is not watched; GET /api/v1/queues lists those that are")
+		return
+	}
+	writeJSON(w, http.StatusOK, views[0])
+}
+
+// secure sets the headers that keep a browser from doing more with an answer than showing
+// it: no scripts, no requests to anywhere, no frames.
+func secure(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Security-Policy", "default-src 'none'; style-src '"+styleHash+"'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		next.ServeHTTP(w, r)
+	})
+}
