@@ -179,5 +179,16 @@ func (s *Server) dateHeader(c *call) string {
 
 // appendTime appends a Unix time in RFC 1123 form.
 func appendTime(b []byte, second int64) []byte {
-	return time.Unix(second, 0).UTC().AppendFormat(b, http.TimeFormat)
+	t := time.Unix(second, 0).UTC()
+	year, month, day := t.Date()
+	hour, minute, sec := t.Clock()
+	b = append(append(b, t.Weekday().String()[:3]...), ", "...)
+	b = append(appendDigits(b, day), ' ')
+	b = append(append(b, month.String()[:3]...), ' ')
+	b = appendDigits(appendDigits(b, year/100), year%100)
+	b = append(appendDigits(append(b, ' '), hour), ':')
+	b = append(appendDigits(b, minute), ':')
+	return append(appendDigits(b, sec), " GMT"...)
 }
+
+func appendDigits(b []byte, n int) []byte { return append(b, byte('0'+n/10), byte('0'+n%10)) }

@@ -10,7 +10,8 @@
 // What it leaves out: CORS, logging and analytics settings, user delegation keys, and
 // geo-replication. Where the service's documentation is silent the choices are:
 //
-//   - Messages come in order of the time they became visible, then of insertion.
+//   - Messages come in order of the time they became visible, and within the same time in
+//     the order in which they were sent, received or given back.
 //   - Each message of a batch has its own pop receipt.
 //   - An expired message counts in x-ms-approximate-messages-count until a receive or a
 //     peek comes across it; by id it is gone at once.

@@ -5,8 +5,7 @@ package queuetest
 type message struct {
 	id       [16]byte
 	text     string
-	lease    uint64 // the number in its pop receipt
-	seq      uint64 // order of insertion
+	lease    uint64 // the number in its pop receipt; a later lease has a larger one
 	inserted int64
 	expires  int64
 	offset   int64 // of the clock when it was inserted
@@ -14,17 +13,18 @@ type message struct {
 	at       int // index in the heap
 }
 
-// visible orders messages by the time they become visible, then by insertion: a binary
-// heap that knows where each message is.
+// visible orders messages by the time they become visible, and within the same time by
+// when that time was set: a message given back at once is behind those that waited. It
+// is a binary heap that knows where each message is.
 type visible []entry
 
 type entry struct {
-	at  int64
-	seq uint64
-	m   *message
+	at    int64
+	lease uint64 // m's
+	m     *message
 }
 
-func (e entry) before(o entry) bool { return e.at < o.at || e.at == o.at && e.seq < o.seq }
+func (e entry) before(o entry) bool { return e.at < o.at || e.at == o.at && e.lease < o.lease }
 
 func (h visible) set(i int, e entry) {
 	h[i] = e
@@ -32,16 +32,17 @@ func (h visible) set(i int, e entry) {
 }
 
 func (h *visible) push(m *message, at int64) {
-	*h = append(*h, entry{at, m.seq, m})
+	*h = append(*h, entry{at, m.lease, m})
 	h.up(len(*h) - 1)
 }
 
-// move changes when m becomes visible.
-func (h visible) move(m *message, at int64) {
+// move gives m a new lease and changes when it becomes visible.
+func (h visible) move(m *message, lease uint64, at int64) {
+	m.lease = lease
 	i := m.at
-	later := at > h[i].at
-	h[i].at = at
-	if later {
+	old := h[i]
+	h[i].at, h[i].lease = at, lease
+	if old.before(h[i]) {
 		h.down(i)
 	} else {
 		h.up(i)

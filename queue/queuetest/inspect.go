@@ -170,7 +170,7 @@ func (s *Server) Messages(account, queue string) []Message {
 	defer q.mu.Unlock()
 	now, shift := s.now().UnixMicro(), s.offset.Load()/micro
 	order := slices.SortedFunc(slices.Values(q.order), func(a, b entry) int {
-		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.seq, b.seq))
+		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.lease, b.lease))
 	})
 	all := make([]Message, 0, len(order))
 	for _, e := range order {

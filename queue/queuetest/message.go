@@ -33,7 +33,7 @@ func (s *Server) put(c *call) *failure {
 		return f
 	}
 	n := s.ids.Add(1)
-	m := &message{id: messageID(n), text: text, lease: n, seq: n, inserted: c.now, offset: c.shift, expires: never}
+	m := &message{id: messageID(n), text: text, lease: n, inserted: c.now, offset: c.shift, expires: never}
 	if left := lastSecond - c.now/1e6; ttl != -1 && ttl < left {
 		m.expires = c.now + ttl*1e6
 	}
@@ -83,10 +83,9 @@ func (s *Server) get(c *call) *failure {
 	} else {
 		for ; n > 0 && len(q.order) > 0 && q.order[0].at <= c.now; n-- {
 			m := q.order[0].m
-			m.lease = s.ids.Add(1)
 			m.dequeued++
 			visible := c.now + lease*1e6
-			q.order.move(m, visible)
+			q.order.move(m, s.ids.Add(1), visible)
 			b = m.appendIdentity(b)
 			b = appendReceipt(append(b, "<PopReceipt>"...), m.lease)
 			b = append(b, "</PopReceipt><TimeNextVisible>"...)
@@ -172,9 +171,8 @@ func (s *Server) update(c *call) *failure {
 	if !keep {
 		m.text = text
 	}
-	m.lease = s.ids.Add(1)
 	visible := c.now + visibility*1e6
-	q.order.move(m, visible)
+	q.order.move(m, s.ids.Add(1), visible)
 	c.status = http.StatusNoContent
 	c.header("X-Ms-Popreceipt", string(appendReceipt(nil, m.lease)))
 	c.header("X-Ms-Time-Next-Visible", string(appendTime(nil, (visible+c.shift)/1e6)))

@@ -5,6 +5,7 @@ import (
 	"encoding/xml"
 	"errors"
 	"io"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 )
@@ -139,6 +140,7 @@ func parseDocument(b []byte) (string, bool) {
 	var text strings.Builder
 	depth, found := 0, false
 	for {
+		from := d.InputOffset()
 		t, err := d.RawToken()
 		if err != nil {
 			return text.String(), errors.Is(err, io.EOF) && depth == -1 && found
@@ -163,6 +165,9 @@ func parseDocument(b []byte) (string, bool) {
 				return "", false
 			}
 		case xml.CharData:
+			if surrogates(b[from:d.InputOffset()]) {
+				return "", false
+			}
 			if depth == 2 {
 				text.Write(t)
 			} else if len(bytes.TrimSpace(t)) > 0 {
@@ -170,6 +175,28 @@ func parseDocument(b []byte) (string, bool) {
 			}
 		case xml.Directive:
 			return "", false
+		}
+	}
+}
+
+// surrogates reports whether character data refers to half a UTF-16 character, which
+// encoding/xml reads as a replacement character.
+func surrogates(raw []byte) bool {
+	if bytes.HasPrefix(raw, []byte("<![CDATA[")) {
+		return false
+	}
+	for {
+		var ok bool
+		if _, raw, ok = bytes.Cut(raw, []byte("&#")); !ok {
+			return false
+		}
+		digits, _, _ := bytes.Cut(raw, []byte(";"))
+		base := 10
+		if hex, ok := bytes.CutPrefix(digits, []byte("x")); ok {
+			digits, base = hex, 16
+		}
+		if n, err := strconv.ParseUint(string(digits), base, 32); err != nil || n >= 0xD800 && n < 0xE000 {
+			return true
 		}
 	}
 }
