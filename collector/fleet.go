@@ -128,6 +128,30 @@ func (c *Collector) SetTargets(targets []Target) error {
 	return nil
 }
 
+// inherit takes from the spec before what is still right, because a large fleet is set often.
+func (s *spec) inherit(before *spec, l *labeller) {
+	if before.queue.Account() == s.queue.Account() && before.queue.Name() == s.queue.Name() {
+		s.queue = before.queue
+	} else {
+		s.queue = forPolling(s.queue)
+	}
+	if before.identity() == s.identity() {
+		s.labels = before.labels
+	} else {
+		s.labels = l.sets(s)
+	}
+}
+
+// forPolling returns the queue as a poll needs it. A poll looks at counts and times, so that
+// what a body inflates to, of 32 messages at once, must not be the watcher's burden.
+func forPolling(q *queue.Queue) *queue.Queue {
+	light, err := q.Account().Queue(q.Name(), queue.Config{NoPoison: true, MaxBodyBytes: 1})
+	if err != nil { // the account's URL names another queue
+		return q
+	}
+	return light
+}
+
 // account returns the named account, or nil.
 func (f *fleet) account(name string) *account {
 	i, ok := slices.BinarySearchFunc(f.accounts, name, func(a *account, name string) int { return cmp.Compare(a.name, name) })
@@ -181,10 +205,10 @@ func (a *account) set(specs []*spec, p plan, old *fleet, l *labeller) []*watch {
 	watches := make([]*watch, len(specs))
 	phase := 1 - rand.Float64()
 	for i, s := range specs {
-		s.labels = l.sets(s)
 		k := s.target.id()
 		w := kept(old.byID[k], s.kind)
 		if w == nil {
+			s.queue, s.labels = forPolling(s.queue), l.sets(s)
 			if s.kind == KindMain { // and its poison queue, which follows, with it
 				phase = 1 - rand.Float64()
 			}
@@ -193,6 +217,7 @@ func (a *account) set(specs []*spec, p plan, old *fleet, l *labeller) []*watch {
 			w.spec.Store(s)
 			a.agenda.add(w)
 		} else {
+			s.inherit(w.spec.Load(), l)
 			a.respec(w, s, now)
 		}
 		stay[w], watches[i] = true, w

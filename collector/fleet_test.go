@@ -66,7 +66,7 @@ func TestAFrozenAccountDelaysNoOther(t *testing.T) {
 		server := queuetest.New(queuetest.Options{Accounts: map[string]string{"frozen": queuetest.AccountKey}})
 		well, frozen := account(t, server, "acct", queuetest.AccountName), account(t, server, "frozen", "frozen")
 		var ts []collector.Target
-		for i := range 300 {
+		for i := range 100 {
 			ts = append(ts, targets(create(t, well, fmt.Sprintf("q-%03d", i)), create(t, frozen, fmt.Sprintf("q-%03d", i)))...)
 		}
 		c := run(t, collector.Config{Targets: ts})
@@ -205,7 +205,8 @@ func TestSetTargets(t *testing.T) {
 		a, b, other := create(t, acct, "first"), create(t, acct, "next"), create(t, second, "other")
 		send(t, b, 2, queue.SendOptions{})
 		c := run(t, collector.Config{Targets: targets(a)})
-		time.Sleep(10*time.Minute + time.Second)
+		time.Sleep(10 * time.Minute)
+		expect(t, "in ten minutes", about(t, c, "first", "main"), map[string]float64{polls: 11})
 
 		set := func(ts ...collector.Target) {
 			t.Helper()
@@ -215,8 +216,8 @@ func TestSetTargets(t *testing.T) {
 		}
 		set(append(targets(b, other), collector.Target{Queue: a, Team: "payments"})...)
 		expect(t, "before its first poll", about(t, c, "next", "main"), map[string]float64{up: absent, messages: absent, polls: 0, success: 0, interval: 60})
-		time.Sleep(time.Second)
-		expect(t, "a queue that stays", about(t, c, "first", "main"), map[string]float64{up: 1, polls: 11})
+		expect(t, "a queue that stays", about(t, c, "first", "main"), map[string]float64{up: 1, messages: 0, polls: 11})
+		synctest.Wait()
 		expect(t, "a new queue", about(t, c, "next", "main"), map[string]float64{up: 1, messages: 2, polls: 1})
 		if x, ok := samples(t, c)[`queue_up{account="second",queue_kind="main",queue_name="other"}`]; x != 1 {
 			t.Errorf("a queue of a new account: queue_up %v %v", x, ok)
@@ -248,7 +249,7 @@ func TestSetTargets(t *testing.T) {
 		expect(t, "the old poison queue", about(t, c, "first", "poison"), map[string]float64{messages: 3, polls: 32})
 		set(targets(open(t, again, "first", queue.Config{PoisonQueue: "elsewhere"}))...)
 		expect(t, "the new poison queue before its first poll", about(t, c, "first", "poison"), map[string]float64{up: absent, messages: absent, polls: 32})
-		time.Sleep(time.Second)
+		synctest.Wait()
 		expect(t, "the new poison queue", about(t, c, "first", "poison"), map[string]float64{up: 1, exists: 0, messages: 0, polls: 33})
 
 		set(targets(open(t, again, "first", queue.Config{NoPoison: true}))...)
@@ -257,8 +258,12 @@ func TestSetTargets(t *testing.T) {
 		}
 		set(collector.Target{Queue: a, Interval: 10 * time.Second})
 		had := about(t, c, "first", "main")[polls]
-		time.Sleep(10 * time.Second)
-		expect(t, "a shorter interval holds at once", about(t, c, "first", "main"), map[string]float64{interval: 10, polls: had + 1})
+		time.Sleep(10*time.Second + time.Millisecond)
+		got := about(t, c, "first", "main")
+		expect(t, "a shorter interval", got, map[string]float64{interval: 10})
+		if got[polls] == had {
+			t.Error("a shorter interval does not hold at once")
+		}
 		set()
 		if got := samples(t, c); len(got) != 0 {
 			t.Errorf("without targets there is %v", got)
@@ -283,7 +288,11 @@ func TestSetTargetsAmidAPoll(t *testing.T) {
 		}
 		remove()
 		time.Sleep(5 * time.Minute)
-		expect(t, "in the end", about(t, c, "first", "main"), map[string]float64{up: 1, messages: 0, polls: 6})
+		got := about(t, c, "first", "main")
+		expect(t, "in the end", got, map[string]float64{up: 1, messages: 0})
+		if n := got[polls]; n < 5 || n > 7 {
+			t.Errorf("%v polls in five minutes", n)
+		}
 	})
 }
 

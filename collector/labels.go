@@ -67,21 +67,36 @@ func (l *labeller) make(names []string, value func(name string) string) []*dto.L
 
 // sets returns the labels of a queue.
 func (l *labeller) sets(s *spec) labelSets {
-	value := func(name string) string { return s.label(name) }
-	sets := labelSets{queue: l.make(l.queue, value)}
+	sets := labelSets{queue: l.make(l.queue, s.label), info: l.make(l.info, s.label)}
 	if s.first {
-		sets.target = l.make(l.target, value)
+		sets.target = l.make(l.target, s.label)
 	}
-	sets.info = l.make(l.info, value)
 	for _, r := range pollReasons() {
 		sets.reasons = append(sets.reasons, l.make(l.reasons, func(name string) string {
 			if name == metric.LabelReason {
 				return string(r)
 			}
-			return value(name)
+			return s.label(name)
 		}))
 	}
 	return sets
+}
+
+// identity is everything that label tells of.
+type identity struct {
+	account, storageAccount, queue, physical, poison, team string
+	kind                                                   Kind
+	mode                                                   Mode
+	tier                                                   int
+	first                                                  bool
+}
+
+func (s *spec) identity() identity {
+	return identity{
+		account: s.account, storageAccount: s.queue.Account().StorageAccount(), queue: s.target.Queue.Name(),
+		physical: s.queue.Name(), poison: s.poisonName, team: s.target.Team,
+		kind: s.kind, mode: s.target.Mode, tier: s.target.Tier, first: s.first,
+	}
 }
 
 // label returns the value of the named label for the queue.

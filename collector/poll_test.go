@@ -1,7 +1,10 @@
 package collector_test
 
 import (
+	"errors"
 	"math"
+	"net/http"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -281,7 +284,7 @@ func TestRhythm(t *testing.T) {
 		s := newStorage(t, queuetest.Options{})
 		q := create(t, s.acct, "orders")
 		c := run(t, collector.Config{Targets: targets(q), Interval: time.Minute})
-		time.Sleep(10*time.Minute + time.Second)
+		time.Sleep(10 * time.Minute) // one at once, and one in each
 		expect(t, "in ten minutes", about(t, c, "orders", "main"), map[string]float64{polls: 11, interval: 60})
 		for range 20 {
 			time.Sleep(time.Minute)
@@ -295,122 +298,83 @@ func TestRhythm(t *testing.T) {
 	})
 }
 
-// C9: watching only reads.
-func TestOnlyReads(t *testing.T) {
-	t.Parallel()
-	for name, tt := range map[string]struct {
-		target collector.Target
-		want   []queuetest.Operation
-	}{
-		"a watched queue is counted and peeked at": {
-			collector.Target{Mode: collector.ModeWatch}, []queuetest.Operation{queuetest.OpPeek, queuetest.OpProperties},
-		},
-		"a consumed queue too": {
-			collector.Target{Mode: collector.ModeConsume}, []queuetest.Operation{queuetest.OpPeek, queuetest.OpProperties},
-		},
-		"counts only never peeks": {
-			collector.Target{CountsOnly: true}, []queuetest.Operation{queuetest.OpProperties},
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				s := newStorage(t, queuetest.Options{})
-				tt.target.Queue = create(t, s.acct, "orders")
-				send(t, tt.target.Queue, 3, queue.SendOptions{})
-				s.ResetCounts()
-				run(t, collector.Config{Targets: []collector.Target{tt.target}})
-				time.Sleep(time.Hour)
-				want := map[queuetest.Op]int{}
-				for _, q := range []string{"orders", "orders-poison"} {
-					for _, op := range tt.want {
-						want[queuetest.Op{Account: queuetest.AccountName, Queue: q, Operation: op}] = 61
-					}
-				}
-				got := s.Counts()
-				for op := range got {
-					if got[op] == 60 { // the hour ends with a poll, or just before
-						got[op] = 61
-					}
-				}
-				if diff := cmp.Diff(want, got); diff != "" {
-					t.Errorf("requests in an hour (-want +got):\n%s", diff)
-				}
-				for _, m := range s.Messages(queuetest.AccountName, "orders") {
-					if m.DequeueCount != 0 || !m.Visible {
-						t.Errorf("a message was touched: %+v", m)
-					}
-				}
-			})
-		})
-	}
-}
-
-// C3: a poll, retries included, takes no longer than its interval, and never more than 10 s.
-func TestAPollIsBounded(t *testing.T) {
-	t.Parallel()
-	for name, tt := range map[string]struct {
-		every time.Duration
-		fault queuetest.Fault
-		want  float64
-	}{
-		"a hanging service, long interval":          {time.Minute, queuetest.Fault{Hang: true}, 10},
-		"a hanging service, short interval":         {2 * time.Second, queuetest.Fault{Hang: true}, 2},
-		"a hanging peek":                            {time.Minute, queuetest.Fault{Operation: queuetest.OpPeek, Hang: true}, 10},
-		"a slow service that answers with failures": {time.Minute, queuetest.Fault{Delay: 4 * time.Second, Status: 503}, 10},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				s := newStorage(t, queuetest.Options{})
-				q := create(t, s.acct, "orders")
-				s.Inject(tt.fault)
-				c := run(t, collector.Config{Targets: targets(q), Interval: tt.every})
-				time.Sleep(min(tt.every, 10*time.Second) + time.Millisecond)
-				expect(t, "after the first poll", about(t, c, "orders", "main"), map[string]float64{up: 0, duration: tt.want, polls: 1})
-			})
-		})
-	}
-}
-
-// B46: ages are told by the service's clock, and the difference is exported.
-func TestClocksThatDiffer(t *testing.T) {
-	t.Parallel()
-	for name, offset := range map[string]time.Duration{"the service is ahead": 2 * time.Hour, "the service is behind": -2 * time.Hour} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				s := newStorage(t, queuetest.Options{NoAuth: true}) // shared keys are refused with such a clock
-				s.SetClockOffset(offset)
-				q := create(t, s.acct, "orders")
-				send(t, q, 1, queue.SendOptions{})
-				time.Sleep(5 * time.Minute)
-				c := run(t, collector.Config{Targets: targets(q), Interval: time.Hour})
-				time.Sleep(time.Second)
-				expect(t, "age", about(t, c, "orders", "main"), map[string]float64{up: 1, age: 300, clamped: 0})
-				got := samples(t, c)[`qwatch_clock_skew_seconds{account="acct"}`]
-				if math.Abs(got-offset.Seconds()) > resolution.Seconds() {
-					t.Errorf("the skew is %v, want about %v", got, offset.Seconds())
-				}
-				if a := c.Snapshot().Accounts; len(a) != 1 || (a[0].Skew-offset).Abs() > resolution || !a[0].Answered {
-					t.Errorf("the snapshot's accounts are %+v", a)
-				}
-			})
-		})
-	}
-}
-
-// B46: a service whose clock goes backwards makes no negative age.
-func TestNegativeAgesAreClamped(t *testing.T) {
+// A poison queue is created by the first storm: it rises from 0, it is not born high.
+func TestFirstPoisonStorm(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newStorage(t, queuetest.Options{NoAuth: true})
-		q := create(t, s.acct, "orders")
-		send(t, q, 2, queue.SendOptions{})
-		s.SetClockOffset(-2 * time.Hour)
-		c := run(t, collector.Config{Targets: targets(q), Interval: time.Hour})
+		s := newStorage(t, queuetest.Options{})
+		q := open(t, s.acct, "orders", queue.Config{})
+		if err := q.Create(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		c := run(t, collector.Config{Targets: targets(q)})
+		time.Sleep(10 * time.Minute)
+		before := about(t, c, "orders", "poison")
+		expect(t, "before", before, map[string]float64{up: 1, exists: 0, messages: 0, peeked: 0, age: 0})
+		if since := time.Since(time.UnixMilli(int64(before[success] * 1000))); since > time.Minute+time.Second {
+			t.Errorf("the last success is %v ago", since)
+		}
+		if err := q.Poison().Create(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		send(t, q.Poison(), 400, queue.SendOptions{TimeToLive: queue.Never})
+		time.Sleep(time.Minute)
+		expect(t, "after", about(t, c, "orders", "poison"), map[string]float64{up: 1, exists: 1, messages: 400, peeked: 32})
+		if err := q.Poison().Delete(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		expect(t, "deleted", about(t, c, "orders", "poison"), map[string]float64{up: 1, exists: 0, messages: 0, peeked: 0})
+	})
+}
+
+// deaf is a transport whose requests to one queue never return, not even when their context ends.
+type deaf struct {
+	*queuetest.Server
+	queue   string
+	release chan struct{}
+}
+
+// Do makes the exchange, or not.
+func (d deaf) Do(r *http.Request) (*http.Response, error) {
+	if d.queue != "" && strings.Contains(r.URL.Path, d.queue) {
+		<-d.release
+		return nil, errors.New("released")
+	}
+	return d.Server.Do(r)
+}
+
+// A poll that never comes back is no reason to go on saying that all is well.
+func TestPollsThatStayAway(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newStorage(t, queuetest.Options{})
+		stuck, other := create(t, s.acct, "stuck"), create(t, s.acct, "other")
+		send(t, stuck, 2, queue.SendOptions{})
+		c := run(t, collector.Config{Targets: targets(stuck, other)})
 		time.Sleep(time.Second)
-		expect(t, "main", about(t, c, "orders", "main"), map[string]float64{up: 1, peeked: 2, age: 0, clamped: 1})
-		expect(t, "poison", about(t, c, "orders", "poison"), map[string]float64{up: 1, age: 0, clamped: 0})
+		expect(t, "at first", about(t, c, "stuck", "main"), map[string]float64{up: 1, messages: 2})
+
+		d := deaf{s.Server, "/stuck", make(chan struct{})}
+		t.Cleanup(func() { close(d.release) })
+		acct, err := queue.NewAccount(queue.AccountConfig{
+			Name: "acct", Endpoint: s.Endpoint(queuetest.AccountName), AccountKey: queue.Secret(queuetest.AccountKey), Transport: d,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(acct.Close)
+		if err := c.SetTargets(targets(open(t, acct, "stuck", queue.Config{}), open(t, acct, "other", queue.Config{}))); err != nil {
+			t.Fatal(err)
+		}
+		had := about(t, c, "other", "main")[polls]
+		time.Sleep(2 * time.Minute)
+		expect(t, "within the limit", about(t, c, "stuck", "main"), map[string]float64{messages: 2})
+		time.Sleep(2 * time.Minute)
+		expect(t, "past the limit", about(t, c, "stuck", "main"), map[string]float64{up: 0, exists: absent, messages: absent, polls: 1})
+		expect(t, "another queue", about(t, c, "other", "main"), map[string]float64{up: 1, messages: 0})
+		if n := about(t, c, "other", "main")[polls] - had; n < 4 || n > 5 {
+			t.Errorf("another queue was polled %v times in four minutes", n)
+		}
 	})
 }

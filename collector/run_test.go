@@ -134,6 +134,9 @@ func TestRunEndsAmidPolls(t *testing.T) {
 		if got := failures(t, c, "orders", "main"); len(got) != 0 {
 			t.Errorf("failed polls %v", got)
 		}
+		if account, at := c.LastTurn(); !at.IsZero() {
+			t.Errorf("after Run the last turn is %q's at %v", account, at)
+		}
 		if err := c.Run(t.Context()); err == nil {
 			t.Error("Run ran twice")
 		}

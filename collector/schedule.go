@@ -21,7 +21,7 @@ type account struct {
 	ref     atomic.Pointer[queue.Account]
 	labels  []*dto.LabelPair // of the account's own series
 	limiter *rate.Limiter
-	turned  atomic.Int64  // Unix nanoseconds of the loop's last turn; 0: it never ran
+	turned  atomic.Int64  // Unix nanoseconds of the loop's last turn; 0: it does not run
 	wake    chan struct{} // there may be something to do
 
 	mu        sync.Mutex
@@ -66,6 +66,7 @@ func (a *account) poke() {
 // run polls what is due until the context ends, then waits for the polls that are running.
 func (a *account) run(ctx context.Context, c *Collector) {
 	var polls sync.WaitGroup
+	defer a.turned.Store(0)
 	defer polls.Wait()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
