@@ -270,7 +270,9 @@ func TestLog(t *testing.T) {
 				remove()
 				time.Sleep(5 * time.Minute)
 				cancel()
-				<-done
+				if err := <-done; err != nil {
+					t.Error(err)
+				}
 				if diff := cmp.Diff(strings.Join(tt.want, "\n")+"\n", b.String()); diff != "" {
 					t.Errorf("log (-want +got):\n%s", diff)
 				}
