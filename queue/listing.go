@@ -1,12 +1,14 @@
 package queue
 
 import (
+	"bytes"
 	"encoding/xml"
 	"errors"
 	"io"
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
@@ -16,6 +18,12 @@ import (
 // decoder turns a carriage return into a line feed, so that renewing a lease would alter the body.
 // listingPolicy takes the answer of a receive or peek out of the SDK's hands; scanMessages reads it.
 type listingPolicy struct{}
+
+// listings holds buffers that answers are read into; a listing itself is one string of the right size.
+var listings = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+
+// maxKept is the largest buffer worth keeping.
+const maxKept = 256 << 10
 
 // maxListing bounds what is read of one answer: 32 texts of 64 KiB, each byte escaped at worst as "&quot;".
 const maxListing = 16 << 20
@@ -32,11 +40,14 @@ func (listingPolicy) Do(req *policy.Request) (*http.Response, error) {
 	}
 	body := resp.Body
 	defer body.Close()
-	var b strings.Builder
-	if n := resp.ContentLength; n > 0 && n < maxListing {
-		b.Grow(int(n))
-	}
-	n, err := io.Copy(&b, io.LimitReader(body, maxListing+1))
+	b := listings.Get().(*bytes.Buffer)
+	defer func() {
+		if b.Cap() <= maxKept {
+			b.Reset()
+			listings.Put(b)
+		}
+	}()
+	n, err := b.ReadFrom(io.LimitReader(body, maxListing+1))
 	if err != nil {
 		return resp, err
 	}
