@@ -1,0 +1,71 @@
+// Package forward holds the handlers that need no Go code: it gives each message to an HTTP
+// endpoint or to a command, and reads what becomes of the message from the answer.
+//
+// Leases, retries and poison are package processor's. Nothing here logs, and no error holds a
+// message's body, an answer's body, or more of a URL than its host.
+package forward
+
+import (
+	"errors"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/qwatch/qwatch/internal/config"
+	"github.com/qwatch/qwatch/processor"
+)
+
+// New returns the handler that a configuration describes.
+func New(h config.Handler) (processor.Handler, error) {
+	switch {
+	case h.HTTP != nil && h.Exec == nil:
+		return HTTP(HTTPConfig{URL: h.HTTP.URL, Timeout: h.HTTP.Timeout, CloudEvents: CloudEvents(h.HTTP.CloudEvents)})
+	case h.Exec != nil && h.HTTP == nil:
+		return Exec(ExecConfig{Command: h.Exec.Command, Dir: h.Exec.Dir, Timeout: h.Exec.Timeout})
+	default:
+		return nil, errors.New("a handler needs exactly one of http and exec")
+	}
+}
+
+// maxReason bounds the reason that a handler gives, in bytes.
+const maxReason = 1 << 10
+
+// oneLine makes what a handler said fit for logs and poison records: one line of printable
+// characters, bounded.
+func oneLine(s string) string {
+	if len(s) > 2*maxReason {
+		s = s[:2*maxReason]
+	}
+	s = strings.Map(func(r rune) rune {
+		switch {
+		case unicode.IsSpace(r):
+			return ' '
+		case unicode.IsPrint(r):
+			return r
+		case r == utf8.RuneError:
+			return r
+		default:
+			return -1
+		}
+	}, strings.ToValidUTF8(s, "\uFFFD"))
+	s = strings.Join(strings.Fields(s), " ")
+	if len(s) <= maxReason {
+		return s
+	}
+	n := maxReason - len("…")
+	for !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n] + "…"
+}
+
+// saidError is a failure in the handler's own words, or in ours for what it did. Its text never
+// holds its cause's, which may quote what was sent or received.
+type saidError struct {
+	text  string
+	cause error // may be nil
+}
+
+func (e *saidError) Error() string { return e.text }
+
+func (e *saidError) Unwrap() error { return e.cause }
