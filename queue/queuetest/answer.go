@@ -70,8 +70,10 @@ func missingParameter(name string) *failure {
 
 func outOfRange(name, value string, low, high int64) *failure {
 	return &failure{status: http.StatusBadRequest, code: "OutOfRangeQueryParameterValue", details: []pair{
-		{"QueryParameterName", name}, {"QueryParameterValue", value},
-		{"MinimumAllowed", strconv.FormatInt(low, 10)}, {"MaximumAllowed", strconv.FormatInt(high, 10)},
+		{"QueryParameterName", name},
+		{"QueryParameterValue", value},
+		{"MinimumAllowed", strconv.FormatInt(low, 10)},
+		{"MaximumAllowed", strconv.FormatInt(high, 10)},
 	}}
 }
 

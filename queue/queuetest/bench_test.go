@@ -2,11 +2,13 @@ package queuetest_test
 
 import (
 	"bytes"
+	"encoding/base64"
 	"io"
 	"net/http"
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/qwatch/qwatch/queue/queuetest"
 )
@@ -91,5 +93,36 @@ func BenchmarkPeek(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		c.do(http.MethodGet, "/bench/messages", "peekonly=true&numofmessages=32", "", http.StatusOK)
+	}
+}
+
+// BenchmarkSignedPeek is a request whose signature is verified.
+func BenchmarkSignedPeek(b *testing.B) {
+	s := queuetest.New(queuetest.Options{})
+	date := time.Now().UTC().Format(http.TimeFormat)
+	const path = "/devstoreaccount1/orders/messages"
+	text := "GET\n\n\n\n\n\n\n\n\n\n\n\nx-ms-date:" + date + "\nx-ms-version:2026-04-06\n/devstoreaccount1" + path + "\nnumofmessages:32\npeekonly:true"
+	key, err := base64.StdEncoding.DecodeString(queuetest.AccountKey)
+	if err != nil {
+		b.Fatal(err)
+	}
+	req := &http.Request{
+		Method: http.MethodGet,
+		URL:    &url.URL{Scheme: "http", Host: "127.0.0.1:10001", Path: path, RawQuery: "numofmessages=32&peekonly=true"},
+		Header: http.Header{
+			"X-Ms-Date": {date}, "X-Ms-Version": {"2026-04-06"},
+			"Authorization": {"SharedKey devstoreaccount1:" + hmacOf(string(key), text)},
+		},
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		resp, err := s.Do(req)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if resp.StatusCode != http.StatusNotFound {
+			b.Fatalf("status %d, want 404: there is no such queue", resp.StatusCode)
+		}
+		_ = resp.Body.Close()
 	}
 }
