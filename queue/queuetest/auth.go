@@ -125,8 +125,8 @@ func (c *call) appendSigned(b []byte) []byte {
 	line(c.req.Method)
 	line(h.Get("Content-Encoding"))
 	line(h.Get("Content-Language"))
-	if n := len(c.body); n > 0 {
-		b = strconv.AppendInt(b, int64(n), 10)
+	if n := max(c.req.ContentLength, int64(len(c.body))); n > 0 { // of a huge body only some was read
+		b = strconv.AppendInt(b, n, 10)
 	}
 	line("")
 	line(h.Get("Content-Md5"))

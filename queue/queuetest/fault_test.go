@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -228,4 +229,26 @@ func TestSDKRetriesThroughFaults(t *testing.T) {
 		must(t, err)
 		check(t, "messages stored by one send with a lost answer", s.Texts(queuetest.AccountName, "orders"), "[a a]")
 	})
+}
+
+func TestHangOverASocketEndsWhenTheClientLeaves(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	s := queuetest.New(queuetest.Options{})
+	srv := httptest.NewServer(s)
+	q := openAt(t, s.ConnectionStringAt(srv.URL), srv.Client())
+	s.Inject(queuetest.Fault{Hang: true, Operation: queuetest.OpSend})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go func() {
+		for s.Requests(queuetest.Op{Operation: queuetest.OpSend}) == 0 {
+			runtime.Gosched()
+		}
+		cancel()
+	}()
+	_, err := q.EnqueueMessage(ctx, "a", nil)
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("hanging send: %v", err)
+	}
+	srv.Close() // waits for the request to end
+	check(t, "messages", s.Len(queuetest.AccountName, "orders"), 0)
 }

@@ -16,6 +16,9 @@ import (
 // defaultVersion is the protocol version answered to requests that name none.
 const defaultVersion = "2026-04-06"
 
+// keptBuffer is the largest answer whose memory is used again.
+const keptBuffer = 1 << 20
+
 // Do answers a request in process: Server is a policy.Transporter. Errors have the form
 // of an http.Client's, and come from injected faults, from the request's context, and
 // from hosts that name no account of the server. Closing the response's body lets the
@@ -142,6 +145,9 @@ func (s *Server) give(c *call) {
 	c.reset()
 	clear(c.query)
 	clear(c.headers)
+	if cap(c.out) > keptBuffer {
+		c.out = nil
+	}
 	*c = call{
 		query: c.query[:0], headers: c.headers[:0], body: c.body[:0], scratch: c.scratch[:0],
 		answer: answer{out: c.out, extra: c.extra},

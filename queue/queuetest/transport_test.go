@@ -60,10 +60,10 @@ func TestBodiesThatCannotBeReadAreTheClientsError(t *testing.T) {
 }
 
 func TestHugeBodiesAreRefused(t *testing.T) {
-	s := queuetest.New(queuetest.Options{NoAuth: true})
-	open(t, s)
-	resp, _ := plain(t, s, http.MethodPost, s.Endpoint(queuetest.AccountName)+"/orders/messages", put(strings.Repeat("x", 10<<20)))
-	check(t, "status", resp.StatusCode, 413)
+	s := queuetest.New(queuetest.Options{})
+	q := open(t, s)
+	_, err := q.EnqueueMessage(t.Context(), strings.Repeat("x", 10<<20), nil)
+	check(t, "send in process", outcome(err), "413 RequestBodyTooLarge")
 }
 
 // TestConcurrentClients has many clients work one queue: each message is handled by
