@@ -92,8 +92,13 @@ func notAnEndpoint(raw string) error {
 	case strings.HasPrefix(lower, "sb://") || strings.HasPrefix(lower, "amqp"):
 		return errors.New("it is a Service Bus or Event Hubs endpoint: qwatch reads Azure Storage queues, https://NAME.queue.core.windows.net")
 	case !strings.Contains(raw, "://"):
-		if host, _, _ := strings.Cut(raw, "/"); plainHost(lower[:len(host)]) && strings.Contains(host, ".") {
+		host, _, _ := strings.Cut(lower, "/")
+		account, suffix, _ := strings.Cut(host, ".queue.")
+		switch {
+		case plainAccount(account) && slices.Contains(azureSuffixes(), suffix):
 			return fmt.Errorf("it has no scheme: write https://%s", host)
+		case strings.Contains(host, "."):
+			return errors.New("it has no scheme: begin it with https://")
 		}
 		return errors.New("it is not a URL like https://NAME.queue.core.windows.net")
 	}

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -267,9 +268,13 @@ func resultOfStatus(status int, code string) Result {
 
 // retryAfter reads how long the service asks to wait.
 func retryAfter(h http.Header) time.Duration {
-	for name, unit := range map[string]time.Duration{"x-ms-retry-after-ms": time.Millisecond, "retry-after-ms": time.Millisecond, "Retry-After": time.Second} {
-		if d, err := time.ParseDuration(h.Get(name) + "ns"); err == nil && d > 0 {
-			return min(time.Duration(d.Nanoseconds())*unit, 24*time.Hour)
+	for _, name := range []string{"x-ms-retry-after-ms", "retry-after-ms", "Retry-After"} {
+		unit := time.Millisecond
+		if name == "Retry-After" {
+			unit = time.Second
+		}
+		if n, err := strconv.ParseInt(h.Get(name), 10, 64); err == nil && n > 0 {
+			return time.Duration(min(n, int64(24*time.Hour/unit))) * unit
 		}
 	}
 	if at, err := http.ParseTime(h.Get("Retry-After")); err == nil {
