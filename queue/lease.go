@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
@@ -35,39 +36,63 @@ func (m *Message) AmbiguousDelete() bool {
 	return m.unsure
 }
 
-// begin takes the turn: one settling or renewing call at a time, each with the newest receipt.
-func (m *Message) begin() (receipt string, err error) {
-	m.turn.Lock()
+// begin takes the turn: one settling or renewing call at a time, each with the newest receipt. It
+// waits for it no longer than the context lasts.
+func (m *Message) begin(ctx context.Context) (receipt string, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	for m.busy {
+		if m.free == nil {
+			m.free = make(chan struct{})
+		}
+		free := m.free
+		m.mu.Unlock()
+		select {
+		case <-free:
+		case <-ctx.Done():
+		}
+		m.mu.Lock()
+		if m.busy && ctx.Err() != nil {
+			return "", fmt.Errorf("wait for another call on the message: %w", ctx.Err())
+		}
+	}
 	switch {
 	case !m.leased:
-		err = ErrNotLeased
+		return "", ErrNotLeased
 	case m.settled == LeaseLost:
-		err = ErrLeaseLost
+		return "", ErrLeaseLost
 	case m.settled != Unsettled:
-		err = ErrSettled
-	default:
-		return m.receipt, nil
+		return "", ErrSettled
 	}
-	m.turn.Unlock()
-	return "", err
+	m.busy = true
+	return m.receipt, nil
 }
 
 func (m *Message) end(settled Settlement, change func()) {
 	m.mu.Lock()
+	defer m.mu.Unlock()
 	if settled != Unsettled {
 		m.settled = settled
 	}
 	if change != nil {
 		change()
 	}
-	m.mu.Unlock()
-	m.turn.Unlock()
+	m.busy = false
+	if m.free != nil {
+		close(m.free)
+		m.free = nil
+	}
+}
+
+// doubted says what an earlier delete, whose outcome is unknown, would have made of the message.
+func (m *Message) doubted() Settlement {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.doubt
 }
 
 func (m *Message) delete(ctx context.Context, how Settlement) error {
-	receipt, err := m.begin()
+	receipt, err := m.begin(ctx)
 	if err != nil {
 		return err
 	}
@@ -78,13 +103,15 @@ func (m *Message) delete(ctx context.Context, how Settlement) error {
 	switch {
 	case err == nil:
 		m.end(how, nil)
-	case trace.ambiguous && hasCode(err, "MessageNotFound"):
+	case (trace.ambiguous || m.doubted() != Unsettled) && hasCode(err, "MessageNotFound"):
 		// An earlier try, whose response was lost, may have deleted it. Nobody can tell; if someone
 		// else did, the message is done as well.
 		m.end(how, func() { m.unsure = true })
 		return nil
 	case errors.Is(err, ErrLeaseLost):
 		m.end(LeaseLost, nil)
+	case trace.ambiguous:
+		m.end(Unsettled, func() { m.doubt = how })
 	default:
 		m.end(Unsettled, nil)
 	}
@@ -92,7 +119,7 @@ func (m *Message) delete(ctx context.Context, how Settlement) error {
 }
 
 func (m *Message) update(ctx context.Context, visibility time.Duration, how Settlement) error {
-	receipt, err := m.begin()
+	receipt, err := m.begin(ctx)
 	if err != nil {
 		return err
 	}
@@ -111,6 +138,9 @@ func (m *Message) update(ctx context.Context, visibility time.Duration, how Sett
 		m.end(Unsettled, nil)
 	case err == nil:
 		m.end(how, func() { m.receipt, m.until = val(r.PopReceipt), start.Add(visibility) })
+	case m.doubted() != Unsettled && hasCode(err, "MessageNotFound"):
+		m.end(m.doubted(), func() { m.unsure = true })
+		return ErrSettled
 	case how == Abandoned && trace.ambiguous && errors.Is(err, ErrLeaseLost):
 		m.end(how, nil)
 		return nil

@@ -56,14 +56,16 @@ type Message struct {
 	Err         error   // why Body could not be read; the message is healthy otherwise
 
 	q       *Queue
-	env     *Envelope  // nil for a plain message
-	turn    sync.Mutex // held during a settling or renewing call
-	mu      sync.Mutex // guards what follows; never held during a call
+	env     *Envelope     // nil for a plain message
+	mu      sync.Mutex    // guards what follows; never held during a call
+	busy    bool          // a settling or renewing call is under way
+	free    chan struct{} // closed at the end of that call; nil while nobody waits
 	receipt string
 	leased  bool
 	until   time.Time // local clock: when the lease lapses
 	settled Settlement
-	unsure  bool // a delete was retried after a lost response and found nothing
+	doubt   Settlement // what the message may be since a delete whose outcome is unknown
+	unsure  bool       // a delete was retried after a lost response and found nothing
 }
 
 // Queue returns the queue the message came from.
