@@ -156,10 +156,13 @@ func (a *Account) client(next policy.Transporter) (*azqueue.ServiceClient, error
 	_, isHTTP := next.(*http.Client)
 	opts := &azqueue.ClientOptions{ClientOptions: azcore.ClientOptions{
 		Transport: signer{next: next, signIn: a.signIn, base: a.endpoint.base, http: isHTTP},
-		Retry:     policy.RetryOptions{MaxRetries: -1, TryTimeout: a.cfg.TryTimeout},
+		Retry:     policy.RetryOptions{MaxRetries: -1}, // see retrier
 		Telemetry: policy.TelemetryOptions{ApplicationID: "qwatch"},
 	}}
-	opts.PerRetryPolicies = append(opts.PerRetryPolicies, a.signIn)
+	opts.PerCallPolicies = append(opts.PerCallPolicies, retrier{try: a.cfg.TryTimeout, whole: a.cfg.Timeout})
+	if a.signIn.file != nil {
+		opts.PerRetryPolicies = append(opts.PerRetryPolicies, a.signIn)
+	}
 	if a.signIn.identity != nil {
 		opts.PerRetryPolicies = append(opts.PerRetryPolicies, bearer(a.signIn.identity))
 	}

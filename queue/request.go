@@ -69,6 +69,7 @@ type Request struct {
 // saves an allocation on the hot path. The tries of a call run one after another: no locking.
 type callTrace struct {
 	context.Context
+	again     again // nil: never
 	tries     int
 	ambiguous bool      // a try failed in a way that leaves open whether the service did it
 	date      time.Time // the service's Date of the last answer

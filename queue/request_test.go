@@ -148,7 +148,7 @@ func TestPausesBetweenTries(t *testing.T) {
 		most  time.Duration
 		tries int
 	}{
-		"growing":             {queuetest.Fault{Status: 500}, 1700 * time.Millisecond, 2900 * time.Millisecond, 4},
+		"growing":             {queuetest.Fault{Status: 500}, 2080 * time.Millisecond, 3120 * time.Millisecond, 4},
 		"as the service says": {queuetest.Busy(2 * time.Second), 6 * time.Second, 6 * time.Second, 4},
 		"longer than we wait": {queuetest.Busy(6 * time.Second), 0, 0, 1},
 		"within the deadline": {queuetest.Fault{Hang: true}, 30 * time.Second, 30 * time.Second, 3},
@@ -219,4 +219,27 @@ func TestRequestsIdentifyThemselves(t *testing.T) {
 	if !strings.HasPrefix(agent, "qwatch ") {
 		t.Errorf("user agent %q", agent)
 	}
+}
+
+// A batch that has arrived is not thrown away because the caller's time was up in that instant:
+// its messages are hidden and their delivery is counted.
+func TestAnswerThatArrivesWithTheDeadlineCounts(t *testing.T) {
+	observing(t, func(o *observed) {
+		o.send("x", queue.SendOptions{})
+		ctx, cancel := context.WithCancel(o.ctx)
+		a, err := queue.NewAccount(queue.AccountConfig{Name: "acct", ConnectionString: queue.Secret(o.srv.ConnectionString()), Transport: transportFunc(func(r *http.Request) (*http.Response, error) {
+			defer cancel()
+			return o.srv.Do(r)
+		})})
+		if err != nil {
+			o.Fatal(err)
+		}
+		q, err := a.Queue("orders", queue.Config{})
+		if err != nil {
+			o.Fatal(err)
+		}
+		if got, err := q.Receive(ctx, 1, 0); err != nil || len(got) != 1 {
+			o.Errorf("got %d messages, %v", len(got), err)
+		}
+	})
 }

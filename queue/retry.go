@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"slices"
@@ -14,38 +15,102 @@ import (
 
 const (
 	retries       = 3
-	retryDelay    = 200 * time.Millisecond
-	maxRetryDelay = 5 * time.Second // a longer Retry-After ends the call with the refusal
+	retryDelay    = 200 * time.Millisecond // threefold each time
+	maxRetryDelay = 5 * time.Second        // a longer Retry-After ends the call with the refusal
 )
 
-// once starts a call of a single try. The call, its tries and the time between them end with
-// AccountConfig.Timeout; each try with TryTimeout. Call cancel when the call is over.
+// again says whether a failed try may be repeated.
+type again func(*http.Response, error) bool
+
+// once starts a call of a single try. Call cancel when the call is over.
 func (a *Account) once(ctx context.Context) (context.Context, *callTrace, context.CancelFunc) {
-	ctx, cancel := context.WithTimeout(ctx, a.cfg.Timeout)
-	ctx, t := withTrace(ctx)
-	return ctx, t, cancel
+	return a.call(ctx, nil)
 }
 
 // idempotent starts a call that may be tried again after any failure that may pass.
 func (a *Account) idempotent(ctx context.Context) (context.Context, *callTrace, context.CancelFunc) {
-	ctx, t, cancel := a.once(ctx)
-	return a.retrying(ctx, passing), t, cancel
+	return a.call(ctx, passing)
 }
 
 // unambiguous starts a call that is tried again only when the service certainly did not act on the last try.
 func (a *Account) unambiguous(ctx context.Context) (context.Context, *callTrace, context.CancelFunc) {
-	ctx, t, cancel := a.once(ctx)
-	return a.retrying(ctx, undone), t, cancel
+	return a.call(ctx, undone)
 }
 
-func (a *Account) retrying(ctx context.Context, should func(*http.Response, error) bool) context.Context {
-	return policy.WithRetryOptions(ctx, policy.RetryOptions{
-		MaxRetries:    retries,
-		TryTimeout:    a.cfg.TryTimeout,
-		RetryDelay:    retryDelay,
-		MaxRetryDelay: maxRetryDelay,
-		ShouldRetry:   should,
-	})
+func (a *Account) call(ctx context.Context, may again) (context.Context, *callTrace, context.CancelFunc) {
+	ctx, t := withTrace(ctx)
+	t.again = may
+	return ctx, t, func() {}
+}
+
+// retrier is the policy that repeats tries, and bounds them and the call. It stands in for the SDK's,
+// which takes two timers and two contexts for what nearly always is one try, turns a success into an
+// error when the caller's context has just ended, and cannot be told what a failed try left open.
+type retrier struct {
+	try, whole time.Duration
+}
+
+// Do implements policy.Policy.
+func (r retrier) Do(req *policy.Request) (*http.Response, error) {
+	caller := req.Raw().Context()
+	var may again
+	if t := traceFrom(caller); t != nil {
+		may = t.again
+	}
+	end := time.Now().Add(r.whole)
+	for n := 1; ; n++ {
+		ctx, cancel := context.WithTimeout(caller, min(r.try, time.Until(end)))
+		resp, err := req.WithContext(ctx).Next()
+		cancel() // the answer has been read
+		if err == nil && resp.StatusCode < 400 {
+			return resp, nil
+		}
+		if err := caller.Err(); err != nil {
+			return nil, err
+		}
+		if may == nil || n > retries || final(err) || !may(resp, err) {
+			return resp, err
+		}
+		delay, ok := pause(n, resp)
+		if !ok || time.Until(end) <= delay {
+			return resp, err
+		}
+		if err := sleep(caller, delay); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// final says whether an error declares itself beyond retrying, as a credential's does.
+func final(err error) bool {
+	var f interface{ NonRetriable() }
+	return err != nil && errors.As(err, &f)
+}
+
+// pause returns how long to wait after the nth try: as the service asks, or growing; false when it
+// asks for longer than a call waits.
+func pause(n int, resp *http.Response) (time.Duration, bool) {
+	if resp != nil {
+		if d := retryAfter(resp.Header); d > 0 {
+			return d, d <= maxRetryDelay
+		}
+	}
+	d := retryDelay
+	for range n - 1 {
+		d *= 3
+	}
+	return time.Duration(float64(min(d, maxRetryDelay)) * (0.8 + 0.4*rand.Float64())), true
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // passing says whether a failure may pass by itself.

@@ -212,9 +212,6 @@ func (s *signIn) useSAS(secret Secret) error {
 // Do implements policy.Policy: it looks after a changed file before every try, and after a refusal
 // as well, which it then answers with the new secret instead of passing it on.
 func (s *signIn) Do(req *policy.Request) (*http.Response, error) {
-	if s.file == nil {
-		return req.Next()
-	}
 	s.file.poll(s)
 	before := s.file.generation.Load()
 	resp, err := req.Next()
