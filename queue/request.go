@@ -71,10 +71,11 @@ type callTrace struct {
 	context.Context
 	again     again // nil: never
 	tries     int
-	ambiguous bool      // a try failed in a way that leaves open whether the service did it
-	date      time.Time // the service's Date of the last answer
-	listing   string    // the answer to a receive or peek; see listingPolicy
-	hint      string    // what would help against the last refusal
+	ambiguous bool           // a try failed in a way that leaves open whether the service did it
+	date      time.Time      // the service's Date of the last answer
+	done      *http.Response // the answer, once the service did what it was asked
+	listing   string         // the answer to a receive or peek; see listingPolicy
+	hint      string         // what would help against the last refusal
 }
 
 type callTraceKey struct{}
@@ -120,6 +121,9 @@ func (o observer) Do(req *policy.Request) (*http.Response, error) {
 	}
 	if t := traceFrom(raw.Context()); t != nil {
 		t.tries++
+		if err == nil && resp.StatusCode < http.StatusBadRequest {
+			t.done = resp
+		}
 		t.hint = ""
 		if result == ResultAuth && resp != nil {
 			t.hint = o.a.hint(op, resp.Header.Get(headerCode))

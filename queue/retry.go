@@ -53,29 +53,29 @@ type retrier struct {
 // Do implements policy.Policy.
 func (r retrier) Do(req *policy.Request) (*http.Response, error) {
 	caller := req.Raw().Context()
-	var may again
-	if t := traceFrom(caller); t != nil {
-		may = t.again
+	t := traceFrom(caller)
+	if t == nil {
+		_, t = withTrace(caller)
 	}
 	end := time.Now().Add(r.whole)
 	for n := 1; ; n++ {
 		ctx, cancel := context.WithTimeout(caller, min(r.try, time.Until(end)))
 		resp, err := req.WithContext(ctx).Next()
 		cancel() // the answer has been read
-		if err == nil && resp.StatusCode < 400 {
-			return resp, nil
+		if t.done != nil {
+			return t.done, nil // whatever the SDK's own retry policy makes of a context that ended since
 		}
 		if err := caller.Err(); err != nil {
 			return nil, err
 		}
-		if may == nil || n > retries || final(err) || !may(resp, err) {
+		if t.again == nil || n > retries || final(err) || !t.again(resp, err) {
 			return resp, err
 		}
-		delay, ok := pause(n, resp)
+		delay, ok := retryPause(n, resp)
 		if !ok || time.Until(end) <= delay {
 			return resp, err
 		}
-		if err := sleep(caller, delay); err != nil {
+		if err := retryWait(caller, delay); err != nil {
 			return nil, err
 		}
 	}
@@ -87,9 +87,9 @@ func final(err error) bool {
 	return err != nil && errors.As(err, &f)
 }
 
-// pause returns how long to wait after the nth try: as the service asks, or growing; false when it
+// retryPause returns how long to wait after the nth try: as the service asks, or growing; false when it
 // asks for longer than a call waits.
-func pause(n int, resp *http.Response) (time.Duration, bool) {
+func retryPause(n int, resp *http.Response) (time.Duration, bool) {
 	if resp != nil {
 		if d := retryAfter(resp.Header); d > 0 {
 			return d, d <= maxRetryDelay
@@ -102,7 +102,7 @@ func pause(n int, resp *http.Response) (time.Duration, bool) {
 	return time.Duration(float64(min(d, maxRetryDelay)) * (0.8 + 0.4*rand.Float64())), true
 }
 
-func sleep(ctx context.Context, d time.Duration) error {
+func retryWait(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
