@@ -64,11 +64,11 @@ func (p *Processor) deliver(d *delivery) {
 		d.err = errGoexit
 		d.stage = stageHandled
 	}
-	if d.called {
+	if d.stage == stageHandled {
 		d.took = p.now() - d.started
-	}
-	if !p.returned(d) {
-		return // it outlived Run: its message is no longer ours
+		if !p.returned(d) {
+			return // it outlived Run: its message is no longer ours
+		}
 	}
 	outcome := p.settle(d)
 	if d.called {

@@ -55,6 +55,9 @@ func (p *Processor) settle(d *delivery) string {
 
 // settled accounts for a message that the handler settled itself.
 func (p *Processor) settled(d *delivery, s queue.Settlement) string {
+	if s == queue.LeaseLost {
+		return p.lost(d)
+	}
 	if failed(d.err) {
 		p.metrics.Failed()
 		p.logFailure(d, slog.LevelWarn, "handler failed after it had settled the message")
@@ -65,11 +68,9 @@ func (p *Processor) settled(d *delivery, s queue.Settlement) string {
 	case queue.DeadLettered:
 		p.metrics.DeadLettered(string(poison.CategoryHandler))
 		return metric.OutcomeDeadLettered
-	case queue.Abandoned:
+	default:
 		p.metrics.Retried(metric.RetryHandler)
 		return metric.OutcomeAbandoned
-	default:
-		return metric.OutcomeLeaseLost
 	}
 }
 
@@ -219,7 +220,7 @@ func (p *Processor) deadLetter(d *delivery, category poison.Category, why string
 		err = p.insist(d, moved.Err, d.msg.CompleteDeadLettered)
 	}
 	switch {
-	case err == nil:
+	case err == nil, d.msg.Settlement() == queue.DeadLettered: // the renewal may find the removal done
 		p.mended(&p.moves, "dead-lettering works again")
 		p.metrics.DeadLettered(string(category))
 		d.msg.Log().Error("message dead-lettered", "category", string(category), "reason", why)
