@@ -1,0 +1,81 @@
+package app_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/qwatch/qwatch/internal/app"
+	"github.com/qwatch/qwatch/internal/config"
+	"github.com/qwatch/qwatch/queue/queuetest"
+)
+
+// TestFaultsOfAccountsHaveTheirPlace: what only the signing in can find stands where it is
+// in the file, all of it at once.
+func TestFaultsOfAccountsHaveTheirPlace(t *testing.T) {
+	t.Parallel()
+	const text = `accounts:
+  - name: one
+    connectionString: AccountName=acct;AccountKey=not-base64
+    queues: [{name: orders}]
+  - name: two
+    endpoint: https://acct.blob.core.windows.net
+    identity: {}
+    queues: [{name: orders}]
+`
+	cfg, _, err := config.Parse("qwatch.yaml", []byte(text), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = app.Check(cfg)
+	if _, ok := errors.AsType[*app.ConfigError](err); !ok {
+		t.Fatalf("check: %v (%T), want an *app.ConfigError", err, err)
+	}
+	want := "qwatch.yaml:3: accounts[0].connectionString: AccountKey: it is not base64: copy the key again, as a whole\n" +
+		"qwatch.yaml:6: accounts[1].endpoint: acct.blob.core.windows.net is a blob endpoint: use https://acct.queue.core.windows.net"
+	if diff := cmp.Diff(want, err.Error()); diff != "" {
+		t.Errorf("check (-want +got):\n%s", diff)
+	}
+}
+
+func TestFindNamesWhatThereIs(t *testing.T) {
+	t.Parallel()
+	storage := queuetest.New(queuetest.Options{})
+	cfg := parse(t, storage, `
+accounts:
+  - name: acct
+    connectionString: ${STORAGE}
+    queues: [{name: orders}, {name: emails, poisonQueue: bin}]
+  - name: found
+    connectionString: ${STORAGE}
+    discovery: {}
+`)
+	fleet, err := app.OpenFleet(cfg, app.FleetOptions{Transport: storage})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(fleet.Close)
+	for name, want := range map[string]string{
+		"acct/orders":        "",
+		"acct/orders-poison": "",
+		"acct/bin":           "",
+		"found/anything":     "",
+		"acct/nosuch":        `queue "acct/nosuch" is not configured; there are: acct/orders, acct/emails`,
+		"orders":             `"orders" is not the name of a queue: write ACCOUNT/QUEUE; there are: acct/orders, acct/emails`,
+		"a/b/c":              `"a/b/c" is not the name of a queue: write ACCOUNT/QUEUE; there are: acct/orders, acct/emails`,
+		"/orders":            `"/orders" is not the name of a queue: write ACCOUNT/QUEUE; there are: acct/orders, acct/emails`,
+		"nosuch/orders":      `account "nosuch" is not configured; there are: acct, found`,
+	} {
+		q, err := fleet.Find(name)
+		got := ""
+		if err != nil {
+			got = err.Error()
+		} else if q.String() != name {
+			t.Errorf("find %s: %s", name, q)
+		}
+		if got != want {
+			t.Errorf("find %s: %q\nwant %q", name, got, want)
+		}
+	}
+}
