@@ -51,7 +51,7 @@ func metricsHandler(reg *prometheus.Registry, prebuilt prometheus.Gatherer, logg
 		CoalesceGather:      true,
 		DisableCompression:  true, // compress does it
 	})
-	return compress(promhttp.InstrumentMetricHandler(reg, h))
+	return onlyGET(compress(promhttp.InstrumentMetricHandler(reg, h)))
 }
 
 // promLog carries promhttp's errors into slog.

@@ -37,12 +37,7 @@ type pageData struct {
 	Queues  []queueView
 }
 
-func (h *handler) page(w http.ResponseWriter, r *http.Request) {
-	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		w.Header().Set("Allow", "GET, HEAD")
-		http.Error(w, "method not allowed; use GET", http.StatusMethodNotAllowed)
-		return
-	}
+func (h *handler) page(w http.ResponseWriter, _ *http.Request) {
 	snap := h.Collector.Snapshot()
 	data := pageData{
 		Style:   template.CSS(style), // ours, from page.css

@@ -51,7 +51,7 @@ func Handler(o Options) http.Handler {
 	mux.HandleFunc("/api/", func(w http.ResponseWriter, r *http.Request) {
 		writeError(w, http.StatusNotFound, "there is no "+r.URL.Path)
 	})
-	mux.Handle("/{$}", compress(http.HandlerFunc(h.page)))
+	mux.Handle("/{$}", onlyGET(compress(http.HandlerFunc(h.page))))
 	o.Health.Mount(mux, "")
 	return secure(mux)
 }
@@ -79,6 +79,18 @@ func (h *handler) queue(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	writeJSON(w, http.StatusOK, views[0])
+}
+
+// onlyGET refuses every method but GET and HEAD, in plain text.
+func onlyGET(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			w.Header().Set("Allow", "GET, HEAD")
+			http.Error(w, "method not allowed; use GET", http.StatusMethodNotAllowed)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // secure sets the headers that keep a browser from doing more with an answer than showing
