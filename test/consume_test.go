@@ -42,7 +42,7 @@ accounts:
           retry: {initial: 1s, max: 5m}
           drainTimeout: 30s
       - name: audit
-defaults: [{match: "*-dev", tier: 3}]
+defaults: [{match: "aud*", tier: 3}]
 watch: {interval: 1s}
 `
 
@@ -222,6 +222,7 @@ func checkWatched(t *testing.T, s *service, queues map[string]*queue.Queue) {
 		m.want(t, float64(messages), append([]string{"queue_peeked_messages"}, on...)...)
 		m.want(t, 1, append([]string{"queue_up"}, on...)...)
 		m.want(t, 0, append([]string{"queue_peeked_delivery_attempts_max"}, on...)...)
+		m.want(t, 1, append([]string{"queue_info", "mode", "watch", "tier", "3"}, on...)...)
 		if age, ok := m.value(append(series{"queue_oldest_visible_message_age_seconds"}, on...)); !ok || age <= 0 {
 			t.Errorf("oldest age of %s: %v, %v", kind, age, ok)
 		}

@@ -75,8 +75,8 @@ type service struct {
 	config       string // the file, for other commands
 }
 
-// serve starts `qwatch run` on a configuration without its server section, which serve adds with
-// free addresses, and waits until it is ready.
+// serve starts `qwatch run`, logging all it can, on a configuration without its server section, which
+// serve adds with free addresses, and waits until it is ready.
 func serve(t *testing.T, configuration string, env ...string) *service {
 	t.Helper()
 	s := &service{config: filepath.Join(t.TempDir(), "qwatch.yaml")}
@@ -87,7 +87,7 @@ func serve(t *testing.T, configuration string, env ...string) *service {
 			if err := os.WriteFile(s.config, []byte(text), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			return command(env, "run", "-c", s.config)
+			return command(env, "run", "-c", s.config, "--log-level", "debug")
 		},
 		func(addrs []string) string { return "http://" + addrs[1] + "/readyz" }, false)
 	s.main, s.probes = "http://"+addrs[0], "http://"+addrs[1]
