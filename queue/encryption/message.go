@@ -57,22 +57,30 @@ type Message struct {
 	key      WrappedKey
 }
 
-// IsMessage says whether a text looks like an encrypted message: a JSON object whose first property is
-// one of the format's two.
+// IsMessage says whether a text is an encrypted message. As in the .NET SDK, that is a JSON object with
+// the format's two properties and no other; whatever else is a plain message.
 func IsMessage(b []byte) bool {
-	b = bytes.TrimLeft(b, " \t\r\n")
-	if len(b) == 0 || b[0] != '{' {
+	head := bytes.TrimLeft(b, " \t\r\n")
+	if len(head) == 0 || head[0] != '{' {
 		return false
 	}
-	b = bytes.TrimLeft(b[1:], " \t\r\n")
-	return bytes.HasPrefix(b, []byte(`"`+contentsName+`"`)) || bytes.HasPrefix(b, []byte(`"`+dataName+`"`))
+	head = bytes.TrimLeft(head[1:], " \t\r\n")
+	if !bytes.HasPrefix(head, []byte(`"`+contentsName+`"`)) && !bytes.HasPrefix(head, []byte(`"`+dataName+`"`)) {
+		return false // most messages are told by their first property
+	}
+	_, _, err := split(b)
+	return err == nil
 }
 
 // Parse reads an encrypted message. Errors wrap ErrUndecryptable, and show nothing of it but names.
 func Parse(b []byte) (*Message, error) {
-	contents, raw, err := split(b)
+	text, raw, err := split(b)
 	if err != nil {
 		return nil, err
+	}
+	contents, err := base64.StdEncoding.Strict().DecodeString(text)
+	if err != nil || strings.ContainsAny(text, "\r\n") {
+		return nil, broken("its EncryptedMessageContents is not Base64")
 	}
 	var d data
 	if err := json.Unmarshal(raw, &d); err != nil {
@@ -96,39 +104,36 @@ func Parse(b []byte) (*Message, error) {
 	}, nil
 }
 
-// split takes a message apart. As in the .NET SDK, a message has the two properties and no other.
-func split(b []byte) (contents []byte, raw json.RawMessage, err error) {
+// split takes a message apart.
+func split(b []byte) (contents string, raw json.RawMessage, err error) {
 	var text *string
 	dec := json.NewDecoder(bytes.NewReader(b))
 	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
-		return nil, nil, broken("it is not a JSON object")
+		return "", nil, broken("it is not a JSON object")
 	}
 	for dec.More() {
 		name, err := dec.Token()
 		switch {
 		case err != nil:
-			return nil, nil, broken("it is not valid JSON")
+			return "", nil, broken("it is not valid JSON")
 		case name == contentsName && text == nil:
 			err = dec.Decode(&text)
 		case name == dataName && raw == nil:
 			err = dec.Decode(&raw)
 		default:
-			return nil, nil, broken("it has a property that is not client-side encryption's, or one twice")
+			return "", nil, broken("it has a property that is not client-side encryption's, or one twice")
 		}
 		if err != nil {
-			return nil, nil, broken("it is not valid JSON, or its EncryptedMessageContents is not a string")
+			return "", nil, broken("it is not valid JSON, or its EncryptedMessageContents is not a string")
 		}
 	}
 	if _, err := dec.Token(); err != nil || len(bytes.TrimSpace(b[dec.InputOffset():])) > 0 {
-		return nil, nil, broken("it is not valid JSON")
+		return "", nil, broken("it is not valid JSON")
 	}
 	if text == nil || raw == nil {
-		return nil, nil, broken("it lacks one of EncryptedMessageContents and EncryptionData")
+		return "", nil, broken("it lacks one of EncryptedMessageContents and EncryptionData")
 	}
-	if contents, err = base64.StdEncoding.Strict().DecodeString(*text); err != nil || strings.ContainsAny(*text, "\r\n") {
-		return nil, nil, broken("its EncryptedMessageContents is not Base64")
-	}
-	return contents, raw, nil
+	return *text, raw, nil
 }
 
 // Open decrypts the message. Contents of no bytes at all, which the .NET SDK writes for an empty

@@ -262,10 +262,13 @@ func TestMessageThatIsBrokenOrTamperedWith(t *testing.T) {
 func TestIsMessageKnowsPlainMessages(t *testing.T) {
 	for text, want := range map[string]bool{
 		"": false, "{": false, "{}": false, "hello": false, `{"a":1}`: false, `"EncryptionData"`: false,
-		`{"EncryptedMessageContent":"x"}`:       false,
-		`{"a":1,"EncryptedMessageContents":""}`: false,
-		`{"EncryptedMessageContents":""}`:       true,
-		" {\r\n\t\"EncryptionData\" : {}}":      true,
+		`{"EncryptedMessageContent":"x"}`:                                       false,
+		`{"a":1,"EncryptedMessageContents":""}`:                                 false,
+		`{"EncryptedMessageContents":""}`:                                       false,
+		`{"EncryptedMessageContents":"","EncryptionData":{},"a":1}`:             false,
+		`{"EncryptedMessageContents":"","EncryptionData":{}`:                    false,
+		`{"EncryptedMessageContents":"","EncryptionData":{}}`:                   true,
+		" {\r\n\t\"EncryptionData\" : 1 ,\"EncryptedMessageContents\":\"?\" } ": true,
 	} {
 		if got := encryption.IsMessage([]byte(text)); got != want {
 			t.Errorf("%q: %v", text, got)
