@@ -107,6 +107,14 @@ func consumerDefs() []Def {
 			Name: AmbiguousDeletes, Type: Counter,
 			Help: "Deletes whose response was lost and whose retry found nothing; counted as completed.",
 		},
+		{
+			Name: DedupLookups, Type: Counter,
+			Help: "Deliveries whose business key was looked up in an idempotency store.",
+		},
+		{
+			Name: DedupHits, Type: Counter,
+			Help: "Lookups that found the key done: the message was completed without calling the handler.",
+		},
 	}
 	for i := range defs {
 		d := &defs[i]

@@ -61,6 +61,8 @@ func TestNamesAndLabelsAreWhatWasPromised(t *testing.T) {
 		"queue_message_retries_total account queue_name category=transient|throttled|timeout|panic|handler|other",
 		"queue_shutdown_released_messages_total account queue_name",
 		"queue_ambiguous_deletes_total account queue_name",
+		"queue_dedup_lookups_total account queue_name",
+		"queue_dedup_hits_total account queue_name",
 
 		"qwatch_storage_request_duration_seconds account" +
 			" operation=receive|peek|send|update|delete|clear|properties|create|delete_queue|list|other" +

@@ -29,6 +29,7 @@ type Consumer struct {
 	conflicts, deadLettered             *prometheus.CounterVec
 	deadLetterFailures, retries         *prometheus.CounterVec
 	released, ambiguous                 *prometheus.CounterVec
+	lookups, hits                       *prometheus.CounterVec
 	duration, size, wait                *prometheus.HistogramVec
 	attempts, attemptsToComplete        *prometheus.HistogramVec
 
@@ -79,6 +80,7 @@ func NewConsumer(reg prometheus.Registerer, opts Options) *Consumer {
 	c.deadLettered, c.deadLetterFailures = counter(MessagesDeadLettered), counter(DeadLetterFailures)
 	c.retries = counter(MessageRetries)
 	c.released, c.ambiguous = counter(ShutdownReleased), counter(AmbiguousDeletes)
+	c.lookups, c.hits = counter(DedupLookups), counter(DedupHits)
 	c.duration = histogram(ProcessingDuration, opts.ProcessingBuckets)
 	c.wait = histogram(TimeInQueue, opts.WaitBuckets)
 	c.size = histogram(MessageSize, nil)
@@ -215,6 +217,7 @@ func (c *Consumer) newSeries(k queueKey) *series {
 		received: one(c.received), sent: one(c.sent), processed: one(c.processed), failed: one(c.failed),
 		started: one(c.started), late: one(c.late),
 		renewals: one(c.renewals), released: one(c.released), ambiguous: one(c.ambiguous),
+		lookups: one(c.lookups), hits: one(c.hits),
 		receives:           each(c.receives, receiveResults()),
 		renewalFailures:    each(c.renewalFailures, renewalReasons()),
 		conflicts:          each(c.conflicts, conflictOperations()),

@@ -128,6 +128,13 @@ func TestConsumerCountsWhatItIsTold(t *testing.T) {
 				"queue_dead_letter_failures_total" + q + `,stage="delete"}`:                                                 1,
 			},
 		},
+		"business keys": {
+			do: func(c *metric.ConsumerQueue) { c.Deduplicated(false); c.Deduplicated(true) },
+			want: map[string]float64{
+				"queue_dedup_lookups_total" + q + "}": 2,
+				"queue_dedup_hits_total" + q + "}":    1,
+			},
+		},
 		"shutdown": {
 			do:   func(c *metric.ConsumerQueue) { c.ShutdownReleased(4); c.ShutdownReleased(0) },
 			want: map[string]float64{"queue_shutdown_released_messages_total" + q + "}": 4},
@@ -294,6 +301,7 @@ func use(q *metric.ConsumerQueue) {
 	q.Retried(metric.RetryOther)
 	q.AmbiguousDelete()
 	q.ShutdownReleased(1)
+	q.Deduplicated(true)
 }
 
 func TestCountingAllocatesNothing(t *testing.T) {

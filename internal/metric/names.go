@@ -83,6 +83,8 @@ const (
 	MessageRetries             = "queue_message_retries_total"
 	ShutdownReleased           = "queue_shutdown_released_messages_total"
 	AmbiguousDeletes           = "queue_ambiguous_deletes_total"
+	DedupLookups               = "queue_dedup_lookups_total"
+	DedupHits                  = "queue_dedup_hits_total"
 )
 
 // The process's metrics.

@@ -25,7 +25,7 @@ type series struct {
 	handles []*ConsumerQueue // guarded by Consumer.mu
 
 	received, sent, processed, failed, started, late prometheus.Counter
-	renewals, released, ambiguous                    prometheus.Counter
+	renewals, released, ambiguous, lookups, hits     prometheus.Counter
 
 	receives, renewalFailures, conflicts      byValue[prometheus.Counter]
 	deadLettered, deadLetterFailures, retries byValue[prometheus.Counter]
@@ -210,5 +210,16 @@ func (q *ConsumerQueue) AmbiguousDelete() {
 func (q *ConsumerQueue) ShutdownReleased(n int) {
 	if q != nil && n > 0 {
 		q.released.Add(float64(n))
+	}
+}
+
+// Deduplicated counts a business key looked up in an idempotency store, and whether it was found done.
+func (q *ConsumerQueue) Deduplicated(hit bool) {
+	if q == nil {
+		return
+	}
+	q.lookups.Inc()
+	if hit {
+		q.hits.Inc()
 	}
 }
