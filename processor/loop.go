@@ -172,7 +172,11 @@ func (p *Processor) dispatch(messages []*queue.Message) {
 	now := p.now()
 	batch := make([]*delivery, len(messages))
 	for i, m := range messages {
-		p.metrics.Size(len(m.Body))
+		size := len(m.Body)
+		if m.Err != nil {
+			size = len(m.Text)
+		}
+		p.metrics.Size(size)
 		p.metrics.DeliveryAttempts(m.DequeueCount)
 		batch[i] = p.newDelivery(m, now)
 	}
