@@ -55,19 +55,21 @@ func TestRelativePathsStartFromTheFile(t *testing.T) {
 }
 
 func TestHostileInputIsBounded(t *testing.T) {
-	bomb := account + "    queues: &q0 [" + strings.Repeat("{name: orders},", 1000) + "]\n"
+	var bomb strings.Builder
+	bomb.WriteString(account + "    queues: &q0 [" + strings.Repeat("{name: orders},", 1000) + "]\n")
 	for i := range 3000 {
-		bomb += fmt.Sprintf("  - {name: a%d, connectionString: UseDevelopmentStorage=true, queues: *q0}\n", i)
+		fmt.Fprintf(&bomb, "  - {name: a%d, connectionString: UseDevelopmentStorage=true, queues: *q0}\n", i)
 	}
-	merges := "accounts: &m0 {name: x}\n"
+	var merges strings.Builder
+	merges.WriteString("accounts: &m0 {name: x}\n")
 	for i := range 40 {
-		merges += fmt.Sprintf("k%d: &m%d {<<: [*m%d, *m%d, *m%d]}\n", i, i+1, i, i, i)
+		merges.WriteString(fmt.Sprintf("k%d: &m%d {<<: [*m%d, *m%d, *m%d]}\n", i, i+1, i, i, i))
 	}
 	wide := "x: &x [" + strings.Repeat("a,", 10000) + "]\naccounts:\n  - name: a\n    discovery: {include: *x}\n" + strings.Repeat("  - {discovery: {include: *x}}\n", 200)
 	tests := map[string]struct{ text, want string }{
 		"globs repeated by aliases":         {wide, "values once its aliases are followed"},
-		"a list repeated by aliases":        {bomb, "names too many queues: more than 50000 in all; use discovery"},
-		"a merge of merges of merges":       {merges, "qwatch.yaml:1: accounts: must be a list"},
+		"a list repeated by aliases":        {bomb.String(), "names too many queues: more than 50000 in all; use discovery"},
+		"a merge of merges of merges":       {merges.String(), "qwatch.yaml:1: accounts: must be a list"},
 		"a mapping that merges itself":      {"server: &a\n  listen: ':1'\n  <<: *a\naccounts: []\n", "merges (<<) more than 10"},
 		"a very deep list":                  {"accounts: " + strings.Repeat("[", 9000) + strings.Repeat("]", 9000), "must be a mapping"},
 		"a list too deep for the parser":    {"accounts: " + strings.Repeat("[", 20000), "not valid YAML"},
@@ -87,14 +89,15 @@ func TestHostileInputIsBounded(t *testing.T) {
 }
 
 func TestWarnings(t *testing.T) {
-	many := account + "    queues:\n"
+	var many strings.Builder
+	many.WriteString(account + "    queues:\n")
 	for i := range 2000 {
-		many += fmt.Sprintf("      - name: queue-%d\n", i)
+		fmt.Fprintf(&many, "      - name: queue-%d\n", i)
 	}
 	tests := map[string]struct{ text, want string }{
-		"polls that do not fit the request limit": {many, `qwatch.yaml:1: watch.interval: 1m cannot be kept for account "orders": one round of its 2000 queues takes 8000 requests, which is 1m20s at 100 a second, and so each queue is polled every 1m20s; lengthen interval or raise requestsPerSecond`},
-		"counts alone take half the requests":     {many + "defaults: [{match: '*', countsOnly: true}]\n", ""},
-		"queues without poison take half":         {many + "defaults: [{match: '*', noPoison: true}]\n", ""},
+		"polls that do not fit the request limit": {many.String(), `qwatch.yaml:1: watch.interval: 1m cannot be kept for account "orders": one round of its 2000 queues takes 8000 requests, which is 1m20s at 100 a second, and so each queue is polled every 1m20s; lengthen interval or raise requestsPerSecond`},
+		"counts alone take half the requests":     {many.String() + "defaults: [{match: '*', countsOnly: true}]\n", ""},
+		"queues without poison take half":         {many.String() + "defaults: [{match: '*', noPoison: true}]\n", ""},
 		"an account with nothing to watch":        {account, "qwatch.yaml:2: accounts[0]: has neither queues nor discovery, so that nothing is watched; add one of them"},
 		"a default that matches nothing":          {account + "    queues: [{name: orders}]\ndefaults: [{match: 'ordres*', tier: 1}]\n", "qwatch.yaml:5: defaults[0].match: matches none of the configured queues; mend the glob or remove the default"},
 		"a default that may match what is found":  {account + "    discovery: {}\ndefaults: [{match: '*-dev', tier: 3}, {match: 'orders/*', tier: 2}]\n", ""},

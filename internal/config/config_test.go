@@ -112,12 +112,13 @@ func TestGoodFilesAreShownInFull(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			out := "# effective\n" + string(shown) + "# warnings\n"
+			var out strings.Builder
+			out.WriteString("# effective\n" + string(shown) + "# warnings\n")
 			for _, w := range warnings {
-				out += w.String() + "\n"
+				out.WriteString(w.String() + "\n")
 			}
-			noSecret(t, "the effective configuration", out)
-			golden(t, strings.TrimSuffix(file, ".yaml")+".golden", out)
+			noSecret(t, "the effective configuration", out.String())
+			golden(t, strings.TrimSuffix(file, ".yaml")+".golden", out.String())
 
 			again, _, err := config.Parse(file, shown, env)
 			if err != nil {

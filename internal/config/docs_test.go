@@ -25,8 +25,7 @@ func keys(t reflect.Type, path string) []string {
 		return nil
 	}
 	var list []string
-	for i := range t.NumField() {
-		f := t.Field(i)
+	for f := range t.Fields() {
 		name, flags, _ := strings.Cut(f.Tag.Get("yaml"), ",")
 		switch {
 		case flags == "inline":

@@ -166,8 +166,8 @@ func TestPoisonQueuesAmongTheQueues(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if len(warnings) != 1 || !strings.HasPrefix(warnings[0].String(), "qwatch.yaml:10: accounts[0].queues[5].poisonQueue: ") {
-		t.Errorf("warnings = %v, want one about the shared queue nobody watches", warnings)
+	if len(warnings) > 0 {
+		t.Errorf("warnings = %v", warnings)
 	}
 }
 

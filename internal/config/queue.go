@@ -19,7 +19,8 @@ type Queue struct {
 	Settings `yaml:",inline"`
 
 	// SharedPoison says that the poison queue is also another queue's poison queue, or is itself
-	// among the account's configured queues, so that its messages must not be counted for this queue.
+	// among the account's configured queues, so that it must be watched as a queue of its own and not
+	// for this one.
 	SharedPoison bool `yaml:"-"`
 }
 
@@ -73,13 +74,14 @@ func (o *Objective) setDefaults() { o.Target = 0.99 }
 type Consumer struct {
 	// Handler is what messages are given to. Required.
 	Handler Handler `yaml:"handler"`
-	// Concurrency is how many messages are handled at once. Default 1.
+	// Concurrency is how many messages are handled at once, 1 to 10000. Default 1.
 	Concurrency int `yaml:"concurrency"`
 	// VisibilityTimeout is the lease of a message being handled, 1s to 7d in whole seconds. Default 1m.
 	VisibilityTimeout time.Duration `yaml:"visibilityTimeout"`
 	// Renew keeps renewing the lease while the handler runs. Default true.
 	Renew bool `yaml:"renew"`
-	// MaxRenewal is how long the lease is renewed. Default 0, "off" in the file: as long as the handler runs.
+	// MaxRenewal is how long the lease is renewed; only with Renew. Default 0, "off" in the file: as long
+	// as the handler runs.
 	MaxRenewal time.Duration `yaml:"maxRenewal" cfg:"off"`
 	// LongRunningWarning logs a handler that runs longer, once. Default 10m; 0, "off" in the file: never.
 	LongRunningWarning time.Duration `yaml:"longRunningWarning" cfg:"off"`
@@ -91,7 +93,7 @@ type Consumer struct {
 	Retry Retry `yaml:"retry"`
 	// EmptyBackoff is the pause between two receives of an empty queue.
 	EmptyBackoff Backoff `yaml:"emptyBackoff"`
-	// ErrorBackoffMax is the longest pause after a failed receive. Default 1m.
+	// ErrorBackoffMax is the longest pause after a failed receive, at least 1s. Default 1m.
 	ErrorBackoffMax time.Duration `yaml:"errorBackoffMax"`
 	// DrainTimeout is how long running handlers may finish at shutdown. Default 30s.
 	DrainTimeout time.Duration `yaml:"drainTimeout"`
@@ -113,7 +115,7 @@ func (c *Consumer) setDefaults() {
 
 // Retry is the delay before a failed message is tried again: Initial, doubling with each attempt up to Max.
 type Retry struct {
-	// Initial delay. Default 5s.
+	// Initial delay, at least 1s. Default 5s.
 	Initial time.Duration `yaml:"initial"`
 	// Max delay, at most 7d. Default 5m.
 	Max time.Duration `yaml:"max"`
@@ -123,7 +125,7 @@ type Retry struct {
 
 // Backoff is a pause that doubles from Min to Max.
 type Backoff struct {
-	// Min is the first pause. Default 1s.
+	// Min is the first pause, at least 1ms. Default 1s.
 	Min time.Duration `yaml:"min"`
 	// Max is the longest pause. Default 30s.
 	Max time.Duration `yaml:"max"`
@@ -197,6 +199,9 @@ func builtin() Settings {
 		TypeHeader:            "message-type",
 	}
 }
+
+// maxConcurrency is the most that package processor takes.
+const maxConcurrency = 10_000
 
 const (
 	poisonSuffix      = "-poison"

@@ -136,12 +136,12 @@ func parseDuration(s string) (d time.Duration, problem string) {
 		return 0, "has no unit; add one of ms, s, m, h and d"
 	}
 	var days float64
-	if i := strings.IndexByte(rest, 'd'); i >= 0 {
-		n, err := strconv.ParseFloat(rest[:i], 64)
-		if err != nil || strings.ContainsAny(rest[:i], "+-eExXpP_") || n < 0 {
+	if before, after, ok := strings.Cut(rest, "d"); ok {
+		n, err := strconv.ParseFloat(before, 64)
+		if err != nil || strings.ContainsAny(before, "+-eExXpP_") || n < 0 {
 			return 0, cure
 		}
-		days, rest = n, rest[i+1:]
+		days, rest = n, after
 	}
 	if rest != "" {
 		var err error

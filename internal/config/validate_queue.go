@@ -134,6 +134,12 @@ func (v *validator) ranges(key string, s *Settings) {
 	}
 	key += ".consumer"
 	v.atLeastOne(key+".concurrency", c.Concurrency)
+	if c.Concurrency > maxConcurrency {
+		v.say(key+".concurrency", "%s is too many; use at most %d", v.number(key+".concurrency", c.Concurrency), maxConcurrency)
+	}
+	v.atLeast(key+".retry.initial", c.Retry.Initial, time.Second)
+	v.atLeast(key+".emptyBackoff.min", c.EmptyBackoff.Min, time.Millisecond)
+	v.atLeast(key+".errorBackoffMax", c.ErrorBackoffMax, time.Second)
 	v.atLeastOne(key+".maxDequeueCount", c.MaxDequeueCount)
 	v.atLeast(key+".visibilityTimeout", c.VisibilityTimeout, queue.MinVisibility)
 	v.wholeSeconds(key+".visibilityTimeout", c.VisibilityTimeout)
@@ -188,6 +194,9 @@ func (v *validator) consumer(key string, q *Queue) {
 		v.say(at+".http.url", "is missing; it is where messages are posted to")
 	case h.Exec != nil && len(h.Exec.Command) == 0:
 		v.say(at+".exec.command", "is missing; it is the program and its arguments, such as [\"./handle-order\"]")
+	}
+	if !c.Renew && c.MaxRenewal > 0 {
+		v.say(key+".maxRenewal", "makes no sense with renew: false (line %d); remove one of the two", v.line(key+".renew"))
 	}
 	v.inOrder(key+".retry", "initial", c.Retry.Initial, c.Retry.Max)
 	v.inOrder(key+".emptyBackoff", "min", c.EmptyBackoff.Min, c.EmptyBackoff.Max)

@@ -20,16 +20,8 @@ func warnings(c *Config) []Warning {
 			warn(key, "has neither queues nor discovery, so that nothing is watched; add one of them")
 		}
 		requests := 0
-		configured, shared := map[string]bool{}, map[string]bool{}
 		for _, q := range a.Queues {
 			requests += pollRequests(&q)
-			configured[q.Name] = true
-		}
-		for j, q := range a.Queues {
-			if q.SharedPoison && !configured[q.PoisonQueue] && !shared[q.PoisonQueue] {
-				shared[q.PoisonQueue] = true
-				warn(fmt.Sprintf("%s.queues[%d].poisonQueue", key, j), "is the poison queue of several queues and is counted for none of them; add it to the account's queues, to have it watched once")
-			}
 		}
 		fits := time.Duration(math.Ceil(float64(requests)/c.Watch.RequestsPerSecond)) * time.Second
 		if fits > c.Watch.Interval {

@@ -132,6 +132,8 @@ func whyNotStarted(err error) string {
 	switch {
 	case errors.Is(err, exec.ErrNotFound):
 		return "command not found in PATH"
+	case errors.Is(err, exec.ErrDot):
+		return "found in the current directory alone, which PATH does not count; write ./ before it"
 	case errors.Is(err, fs.ErrNotExist):
 		return "no such command or directory"
 	case errors.Is(err, fs.ErrPermission):

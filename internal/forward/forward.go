@@ -19,9 +19,17 @@ import (
 func New(h config.Handler) (processor.Handler, error) {
 	switch {
 	case h.HTTP != nil && h.Exec == nil:
-		return HTTP(HTTPConfig{URL: h.HTTP.URL, Timeout: h.HTTP.Timeout, CloudEvents: CloudEvents(h.HTTP.CloudEvents)})
+		handler, err := HTTP(HTTPConfig{URL: h.HTTP.URL, Timeout: h.HTTP.Timeout, CloudEvents: CloudEvents(h.HTTP.CloudEvents)})
+		if err != nil {
+			return nil, err
+		}
+		return handler, nil
 	case h.Exec != nil && h.HTTP == nil:
-		return Exec(ExecConfig{Command: h.Exec.Command, Dir: h.Exec.Dir, Timeout: h.Exec.Timeout})
+		handler, err := Exec(ExecConfig{Command: h.Exec.Command, Dir: h.Exec.Dir, Timeout: h.Exec.Timeout})
+		if err != nil {
+			return nil, err
+		}
+		return handler, nil
 	default:
 		return nil, errors.New("a handler needs exactly one of http and exec")
 	}
