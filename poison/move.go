@@ -69,7 +69,8 @@ func (e *MoveError) Unwrap() error { return e.Err }
 // PoisonTimeToLive says otherwise; the poison queue is created when it is missing.
 //
 // A message that could not be read is copied exactly as it lay on the queue, without a record. One
-// too large for a record loses first the end of the reason, then is compressed, and at last goes bare.
+// too large for a record loses first the end of the reason, then is compressed, then leaves its body in
+// the queue's body store if there is one, and at last goes bare.
 // Errors are *MoveError. It is safe for concurrent use with renewals of the message.
 func Move(ctx context.Context, m *queue.Message, category Category, reason string) error {
 	q := m.Queue()
@@ -83,9 +84,7 @@ func Move(ctx context.Context, m *queue.Message, category Category, reason strin
 		Reason: clean(reason), Category: string(category), MessageID: m.ID,
 		DequeueCount: m.DequeueCount, Queue: q.Name(), At: q.Account().Now(),
 	}
-	// A copy sent twice does no harm: the record's message id tells.
-	opts := queue.SendOptions{TimeToLive: q.Config().PoisonTimeToLive, AllowDuplicates: true}
-	if _, err := q.Poison().SendText(ctx, fit(m, rec), opts); err != nil {
+	if err := send(ctx, m, rec); err != nil {
 		return &MoveError{StageSend, err}
 	}
 	if err := m.CompleteDeadLettered(ctx); err != nil {
@@ -94,23 +93,38 @@ func Move(ctx context.Context, m *queue.Message, category Category, reason strin
 	return nil
 }
 
-// fit returns the fullest poison copy the wire can carry.
-func fit(m *queue.Message, rec queue.Record) string {
+// send sends the fullest poison copy the wire can carry.
+func send(ctx context.Context, m *queue.Message, rec queue.Record) error {
+	d, err := m.Draft(ctx)
+	if err != nil {
+		return err
+	}
 	for _, compress := range []bool{false, true} {
-		r := rec
-		for {
-			text := m.TextWithRecord(r, compress)
-			over := len(text) - queue.MaxTextBytes
-			if over <= 0 {
-				return text
-			}
-			if len(r.Reason) <= minReason {
-				break
-			}
-			r.Reason = shorten(r.Reason, max(minReason, len(r.Reason)-max(over, 16)))
+		if r, ok := fits(d, rec, compress); ok {
+			return d.Send(ctx, r, compress)
 		}
 	}
-	return m.Text
+	// A store that is away is no reason not to move the message.
+	if stored, _ := d.Store(ctx); stored {
+		if r, ok := fits(d, rec, false); ok {
+			return d.Send(ctx, r, false)
+		}
+	}
+	return d.SendBare(ctx)
+}
+
+// fits shortens the record's reason, as far as that goes, until the copy fits.
+func fits(d *queue.Draft, rec queue.Record, compress bool) (queue.Record, bool) {
+	for {
+		over := d.Size(rec, compress) - queue.MaxTextBytes
+		if over <= 0 {
+			return rec, true
+		}
+		if len(rec.Reason) <= minReason {
+			return rec, false
+		}
+		rec.Reason = shorten(rec.Reason, max(minReason, len(rec.Reason)-max(over, 16)))
+	}
 }
 
 // shorten cuts to at most n bytes, between characters, and says so.

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/qwatch/qwatch/queue/encryption"
 )
 
 // Limits of the service.
@@ -45,8 +47,27 @@ type Config struct {
 	PropagateTraceContext bool
 	// Serializer reads and writes typed bodies. Default JSON.
 	Serializer Serializer
-	// MaxBodyBytes bounds what a compressed body may decompress to. Default 16 MiB.
+	// MaxBodyBytes bounds what a compressed body may decompress to, and what is fetched from the
+	// BodyStore. Default 16 MiB.
 	MaxBodyBytes int
+	// Compress gzips bodies of at least CompressionThreshold bytes, where that makes the message as it
+	// goes on the wire smaller. Compressed bodies are read in any case.
+	Compress bool
+	// CompressionThreshold is in bytes of what the serializer wrote. Default 1 KiB.
+	CompressionThreshold int
+	// BodyStore keeps the bodies of messages that would not fit the wire's 64 KiB, and fetches them
+	// when such a message is received. Every client of the queue needs the same store. Default: none;
+	// such a send is ErrTooLarge.
+	BodyStore BodyStore
+	// BodyStoreThreshold sends bodies of at least this many bytes to the BodyStore as well. Default:
+	// only those that would not fit.
+	BodyStoreThreshold int
+	// KeyWrapper turns on client-side encryption: every message is encrypted with a key of its own, which
+	// travels with it, wrapped by this. Default: none; an encrypted message then cannot be read.
+	KeyWrapper encryption.KeyWrapper
+	// RequireEncryption refuses to read messages that are not encrypted. Default: they are read, as the
+	// .NET SDK does.
+	RequireEncryption bool
 	// OnSend is called after each message the service accepted. It must be fast and safe for concurrent use.
 	OnSend func()
 }
@@ -73,6 +94,9 @@ func (c Config) WithDefaults(name string) Config {
 	}
 	if c.MaxBodyBytes == 0 {
 		c.MaxBodyBytes = 16 << 20
+	}
+	if c.Compress && c.CompressionThreshold == 0 {
+		c.CompressionThreshold = 1 << 10
 	}
 	return c
 }
@@ -108,7 +132,26 @@ func (c Config) validate(name string) error {
 	if c.MaxBodyBytes < 0 {
 		errs = append(errs, fmt.Errorf("the limit of %d body bytes is negative", c.MaxBodyBytes))
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, c.validateBodies()...)...)
+}
+
+func (c Config) validateBodies() (errs []error) {
+	switch {
+	case c.CompressionThreshold < 0:
+		errs = append(errs, fmt.Errorf("the compression threshold of %d bytes is negative", c.CompressionThreshold))
+	case c.CompressionThreshold > 0 && !c.Compress:
+		errs = append(errs, errors.New("a compression threshold is set, but compression is not turned on: set Compress, or remove it"))
+	}
+	switch {
+	case c.BodyStoreThreshold < 0:
+		errs = append(errs, fmt.Errorf("the body store's threshold of %d bytes is negative", c.BodyStoreThreshold))
+	case c.BodyStoreThreshold > 0 && c.BodyStore == nil:
+		errs = append(errs, errors.New("a threshold for a body store is set, but there is no body store: set BodyStore, or remove it"))
+	}
+	if c.RequireEncryption && c.KeyWrapper == nil {
+		errs = append(errs, errors.New("encryption is required, but there is no key: set KeyWrapper"))
+	}
+	return errs
 }
 
 // checkVisibility checks what the service takes for a visibility timeout: whole seconds from least to 7 days.

@@ -33,6 +33,24 @@ func read(text string, cfg Config) *Message {
 	return m
 }
 
+// copyOf is the text of a message's poison copy.
+func copyOf(t testing.TB, m *Message, rec Record, compress bool) string {
+	t.Helper()
+	d, err := m.Draft(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	size := d.Size(rec, compress)
+	text, err := d.text(rec, compress)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(text) != size {
+		t.Fatalf("a copy of %d bytes was foretold as %d", len(text), size)
+	}
+	return text
+}
+
 func TestEnvelopeReadsWhatOthersWrite(t *testing.T) {
 	tests := map[string]struct {
 		text    string
@@ -176,7 +194,7 @@ func TestEnvelopeRoundTrip(t *testing.T) {
 
 func TestEnvelopeCopyKeepsWhatItDoesNotKnow(t *testing.T) {
 	m := read(`{"$azqs-envelope":1,"later":{"x":[1, 2]},"headers":{"a":"b"},"body":{"o": 1}}`, Config{})
-	text := m.TextWithRecord(Record{Reason: "r", Category: "handler", MessageID: "m", DequeueCount: 1, Queue: "orders", At: time.Unix(0, 0)}, false)
+	text := copyOf(t, m, Record{Reason: "r", Category: "handler", MessageID: "m", DequeueCount: 1, Queue: "orders", At: time.Unix(0, 0)}, false)
 	want := `{"$azqs-envelope":1,"headers":{"a":"b"},"deadLetter":{"reason":"r","category":"handler","messageId":"m","dequeueCount":1,"queue":"orders","at":"1970-01-01T00:00:00Z"},"later":{"x":[1, 2]},"body":{"o": 1}}`
 	if text != want {
 		t.Errorf("copy %s\nwant %s", text, want)
@@ -186,7 +204,7 @@ func TestEnvelopeCopyKeepsWhatItDoesNotKnow(t *testing.T) {
 func TestUnreadableMessageIsCopiedUnchanged(t *testing.T) {
 	for _, text := range []string{`{"$azqs-envelope":9,"body":1}`, "{\"$azqs-envelope\":1}"} {
 		m := read(text, Config{})
-		if got := m.TextWithRecord(Record{Reason: "r"}, true); got != text {
+		if got := copyOf(t, m, Record{Reason: "r"}, true); got != text {
 			t.Errorf("copy %s, want %s", got, text)
 		}
 	}
@@ -205,13 +223,13 @@ func FuzzMessageRead(f *testing.F) {
 			if !errors.Is(m.Err, ErrUnreadable) || m.Body != nil {
 				t.Fatalf("%v beside %d bytes", m.Err, len(m.Body))
 			}
-			if got := m.TextWithRecord(Record{}, false); m.env == nil && got != text {
+			if got := copyOf(t, m, Record{}, false); m.env == nil && got != text {
 				t.Fatal("an unreadable message was altered")
 			}
 			return
 		}
 		// What is read can be dead-lettered and read again, whole.
-		again := read(m.TextWithRecord(Record{Reason: "r"}, enc%2 == 0), Config{Encoding: m.q.cfg.Encoding})
+		again := read(copyOf(t, m, Record{Reason: "r"}, enc%2 == 0), Config{Encoding: m.q.cfg.Encoding})
 		if again.Err != nil || !bytes.Equal(again.Body, m.Body) || again.Record == nil {
 			t.Fatalf("read %q, its copy %q, error %v", m.Body, again.Body, again.Err)
 		}

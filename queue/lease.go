@@ -103,9 +103,13 @@ func (m *Message) delete(ctx context.Context, how Settlement) error {
 	switch {
 	case err == nil:
 		m.end(how, nil)
+		if how == Completed && m.away() {
+			m.q.unstore(ctx, m.env, "body of a completed message stays in its store")
+		}
 	case (trace.ambiguous || m.doubted() != Unsettled) && hasCode(err, "MessageNotFound"):
 		// An earlier try, whose response was lost, may have deleted it. Nobody can tell; if someone
-		// else did, the message is done as well.
+		// else did, the message is done as well. Its body stays in the store, if it is there: whoever
+		// that was may have copied the message to the poison queue.
 		m.end(how, func() { m.unsure = true })
 		return nil
 	case errors.Is(err, ErrLeaseLost):

@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/qwatch/qwatch/queue/encryption"
 )
 
 // Settlement says how a received message was settled.
@@ -56,10 +58,11 @@ type Message struct {
 	Err         error   // why Body could not be read; the message is healthy otherwise
 
 	q       *Queue
-	env     *Envelope     // nil for a plain message
-	mu      sync.Mutex    // guards what follows; never held during a call
-	busy    bool          // a settling or renewing call is under way
-	free    chan struct{} // closed at the end of that call; nil while nobody waits
+	env     *Envelope           // nil for a plain message
+	sealed  *encryption.Message // not decrypted yet; nil afterwards
+	mu      sync.Mutex          // guards what follows; never held during a call
+	busy    bool                // a settling or renewing call is under way
+	free    chan struct{}       // closed at the end of that call; nil while nobody waits
 	receipt string
 	leased  bool
 	until   time.Time // local clock: when the lease lapses
@@ -85,13 +88,15 @@ func (m *Message) LeaseExpires() time.Time {
 	return m.until
 }
 
-// Complete deletes the message. A delete whose response was lost and whose retry
+// Complete deletes the message, and then its body in the body store, if it has one there; a body that
+// cannot be deleted stays behind. A delete whose response was lost and whose retry
 // finds nothing counts as done (see AmbiguousDelete). Errors: ErrSettled, ErrLeaseLost, ErrNotLeased,
 // or what the service answered.
 func (m *Message) Complete(ctx context.Context) error { return m.delete(ctx, Completed) }
 
 // CompleteDeadLettered deletes a message whose poison copy is safely stored, and records
-// that settlement. Package poison calls it; use poison.Move instead.
+// that settlement. A body in the body store stays there, for the copy. Package poison calls it; use
+// poison.Move instead.
 func (m *Message) CompleteDeadLettered(ctx context.Context) error { return m.delete(ctx, DeadLettered) }
 
 // Age is how long the message has been on the queue when it was received or peeked,

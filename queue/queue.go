@@ -16,6 +16,7 @@ type Queue struct {
 	cfg    Config
 	client *azqueue.QueueClient
 	poison *Queue
+	outage outage
 }
 
 // Queue returns the named queue. It makes no request. Errors tell every fault of the name and the configuration.

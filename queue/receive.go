@@ -13,6 +13,12 @@ import (
 // 7 days, whole seconds; 0: the queue's). An empty queue gives none, without an error. It is never
 // retried: a lost response hides messages and counts a delivery, and a retry would take more.
 // A message whose body cannot be read comes back with Err set, beside the healthy ones.
+//
+// Bodies in the body store are fetched, and messages decrypted, before Receive returns, within half of
+// the lease. One whose body cannot be had at the moment (the store or the key vault does not answer) is
+// released for some minutes instead of being returned, and handed out with Err set at its fifth
+// delivery. When no message could be read for such a reason, that is Receive's error, and until the
+// store or the vault answers again it takes no more messages.
 func (q *Queue) Receive(ctx context.Context, max int, visibility time.Duration) ([]*Message, error) {
 	if visibility == 0 {
 		visibility = q.cfg.VisibilityTimeout
@@ -23,9 +29,13 @@ func (q *Queue) Receive(ctx context.Context, max int, visibility time.Duration) 
 	if err := checkVisibility("visibility timeout", visibility, MinVisibility); err != nil {
 		return nil, fmt.Errorf("receive from %s: %w", q, err)
 	}
+	if err := q.outage.over(ctx, q); err != nil {
+		return nil, err
+	}
 	var out []*Message
+	var start time.Time
 	err := q.created(ctx, func() error {
-		start := time.Now()
+		start = time.Now()
 		ctx, trace, cancel := q.acct.once(ctx)
 		defer cancel()
 		n, v := int32(max), int32(visibility/time.Second)
@@ -41,7 +51,10 @@ func (q *Queue) Receive(ctx context.Context, max int, visibility time.Duration) 
 		}
 		return nil
 	})
-	return out, err
+	if err != nil {
+		return nil, err
+	}
+	return q.loadReceived(ctx, out, start.Add(visibility/2))
 }
 
 // Peeked is what a peek saw.
@@ -50,7 +63,8 @@ type Peeked struct {
 	At       time.Time // service clock
 }
 
-// Peek looks at up to max (1 to 32) visible messages without changing anything.
+// Peek looks at up to max (1 to 32) visible messages without changing anything. A body in the body
+// store is fetched; what cannot be had at the moment leaves its message with Err set.
 func (q *Queue) Peek(ctx context.Context, max int) (Peeked, error) {
 	if err := checkBatch(max); err != nil {
 		return Peeked{}, fmt.Errorf("peek at %s: %w", q, err)
@@ -65,6 +79,7 @@ func (q *Queue) Peek(ctx context.Context, max int) (Peeked, error) {
 	if err != nil {
 		return Peeked{}, q.wrap(OpPeek, err)
 	}
+	q.loadPeeked(ctx, ms)
 	return Peeked{Messages: ms, At: q.at(trace)}, nil
 }
 
@@ -96,48 +111,7 @@ func (q *Queue) messages(trace *callTrace) ([]*Message, error) {
 	return out, nil
 }
 
-// read decodes the wire text. What cannot be decoded does not fail the receive.
-func (m *Message) read() {
-	b, err := m.q.cfg.Encoding.decode(m.Text)
-	if err != nil {
-		m.Err = err
-		return
-	}
-	if !isEnvelope(b) {
-		m.Body = b
-		return
-	}
-	env, err := parseEnvelope(b)
-	if err != nil {
-		m.Err = err
-		return
-	}
-	m.env, m.Headers, m.Record = env, env.Headers, env.Record
-	m.TraceParent, m.TraceState = env.TraceParent, env.TraceState
-	m.Body, m.Err = env.body(m.q.cfg.MaxBodyBytes)
-}
-
 // Type returns the message's type, from the header Config.TypeHeader.
 func (m *Message) Type() string { return m.Headers[m.q.cfg.TypeHeader] }
-
-// TextWithRecord returns the message's text with a poison record in its envelope, as it would go
-// on the wire, with the body compressed on request. A message that could not be read is returned
-// exactly as it arrived, without a record: a later reader may understand it.
-func (m *Message) TextWithRecord(rec Record, compress bool) string {
-	if m.Err != nil && m.env == nil {
-		return m.Text
-	}
-	var env Envelope
-	if m.env != nil {
-		env = *m.env
-	} else {
-		env = *newEnvelope(m.Body)
-	}
-	env.Record = &rec
-	if compress {
-		env = *env.compressed()
-	}
-	return m.q.cfg.Encoding.encode(env.encode())
-}
 
 func lower(s string) string { return strings.ToLower(s) }

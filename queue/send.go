@@ -40,41 +40,70 @@ type SendResult struct {
 // serializer writes it (JSON). Faults of the message itself are found before any request is made:
 // ErrTooLarge for a text over 64 KiB as it goes on the wire, a delay the message would not outlive,
 // characters the wire cannot carry.
+//
+// With a BodyStore, a body that would make the text too large is put there first: if that fails,
+// nothing is sent. If the send fails then, the body is removed again, unless the service may have
+// accepted the message all the same.
 func (q *Queue) Send(ctx context.Context, body any, opts SendOptions) (SendResult, error) {
-	var b []byte
+	b, err := q.marshal(body)
+	if err != nil {
+		return SendResult{}, fmt.Errorf("send to %s: write the body as text: %w", q, err)
+	}
+	o, err := opts.check()
+	if err != nil {
+		return SendResult{}, fmt.Errorf("send to %s: %w", q, err)
+	}
+	p := q.pack(b, q.envelope(ctx, b, opts))
+	text, err := p.text(ctx)
+	if err == nil {
+		err = CheckText(text)
+	}
+	if err != nil {
+		p.discard(ctx)
+		return SendResult{}, fmt.Errorf("send to %s: %w", q, err)
+	}
+	out, unknown, err := q.enqueue(ctx, text, o, opts.AllowDuplicates)
+	if err != nil && !unknown {
+		p.discard(ctx)
+	}
+	return out, err
+}
+
+func (q *Queue) marshal(body any) ([]byte, error) {
 	switch v := body.(type) {
 	case []byte:
-		b = v
+		return v, nil
 	case string:
-		b = []byte(v)
+		return []byte(v), nil
 	case json.RawMessage:
-		b = v
+		return v, nil
 	default:
-		var err error
-		if b, err = q.cfg.Serializer.Marshal(body); err != nil {
-			return SendResult{}, fmt.Errorf("send to %s: write the body as text: %w", q, err)
-		}
+		return q.cfg.Serializer.Marshal(body)
 	}
+}
+
+// envelope returns what must travel with a body, or nil.
+func (q *Queue) envelope(ctx context.Context, body []byte, opts SendOptions) *Envelope {
 	trace := TraceContext{}
 	if q.cfg.PropagateTraceContext {
 		trace = TraceFromContext(ctx)
 	}
-	if len(opts.Headers) > 0 || opts.MessageType != "" || trace.Parent != "" {
-		env := newEnvelope(b)
-		env.TraceParent, env.TraceState = trace.Parent, trace.State
-		env.Headers = opts.Headers
-		if opts.MessageType != "" {
-			env.Headers = make(map[string]string, len(opts.Headers)+1)
-			maps.Copy(env.Headers, opts.Headers)
-			env.Headers[q.cfg.TypeHeader] = opts.MessageType
-		}
-		b = env.encode()
+	if len(opts.Headers) == 0 && opts.MessageType == "" && trace.Parent == "" {
+		return nil
 	}
-	return q.SendText(ctx, q.cfg.Encoding.encode(b), opts)
+	env := newEnvelope(body)
+	env.TraceParent, env.TraceState = trace.Parent, trace.State
+	env.Headers = opts.Headers
+	if opts.MessageType != "" {
+		env.Headers = make(map[string]string, len(opts.Headers)+1)
+		maps.Copy(env.Headers, opts.Headers)
+		env.Headers[q.cfg.TypeHeader] = opts.MessageType
+	}
+	return env
 }
 
-// SendText puts a text on the queue exactly as given: no serializer, envelope or encoding.
-// Headers and MessageType are ignored. It checks and fails like Send.
+// SendText puts a text on the queue exactly as given: no serializer, envelope, compression, encryption
+// or encoding. Headers and MessageType are ignored. It checks and fails like Send.
 func (q *Queue) SendText(ctx context.Context, text string, opts SendOptions) (SendResult, error) {
 	o, err := opts.check()
 	if err == nil {
@@ -83,15 +112,21 @@ func (q *Queue) SendText(ctx context.Context, text string, opts SendOptions) (Se
 	if err != nil {
 		return SendResult{}, fmt.Errorf("send to %s: %w", q, err)
 	}
-	var out SendResult
+	out, _, err := q.enqueue(ctx, text, o, opts.AllowDuplicates)
+	return out, err
+}
+
+// enqueue sends a text. Unknown says of a failure that the service may have accepted it all the same.
+func (q *Queue) enqueue(ctx context.Context, text string, o *azqueue.EnqueueMessageOptions, twice bool) (out SendResult, unknown bool, err error) {
 	err = q.created(ctx, func() error {
 		start := q.acct.unambiguous
-		if opts.AllowDuplicates {
+		if twice {
 			start = q.acct.idempotent
 		}
-		ctx, _, cancel := start(ctx)
+		ctx, trace, cancel := start(ctx)
 		defer cancel()
 		r, err := q.client.EnqueueMessage(ctx, text, o)
+		unknown = unknown || trace.ambiguous
 		if err != nil {
 			return q.wrap(OpSend, err)
 		}
@@ -104,13 +139,13 @@ func (q *Queue) SendText(ctx context.Context, text string, opts SendOptions) (Se
 	if err == nil && q.cfg.OnSend != nil {
 		q.cfg.OnSend()
 	}
-	return out, err
+	return out, unknown, err
 }
 
 // CheckText tells whether the wire can carry a text: 64 KiB of UTF-8 without characters XML forbids.
 func CheckText(text string) error {
 	if len(text) > MaxTextBytes {
-		return fmt.Errorf("%w: %d bytes on the wire, encoding and envelope counted, over the service's limit of %d", ErrTooLarge, len(text), MaxTextBytes)
+		return tooLarge(len(text))
 	}
 	return checkXML(text)
 }

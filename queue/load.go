@@ -1,0 +1,128 @@
+package queue
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+)
+
+const (
+	// loaders is how many messages of one receive are read at a time, where reading asks somebody.
+	loaders = 8
+	// absences is the delivery at which a message that could never be read is handed out all the same,
+	// so that it ends in the poison queue and not nowhere.
+	absences = 5
+	// A message that cannot be read for now stays away for absenceMin, then twice as long each time.
+	absenceMin = time.Minute
+	absenceMax = 5 * time.Minute
+)
+
+// load reads what is unfinished of the messages, before the deadline, and returns each one's absence or nil.
+func (q *Queue) load(ctx context.Context, ms []*Message, deadline time.Time) []*absence {
+	ctx, cancel := context.WithDeadline(ctx, deadline)
+	defer cancel()
+	var (
+		out  = make([]*absence, len(ms))
+		slot = make(chan struct{}, loaders)
+		all  sync.WaitGroup
+	)
+	for i, m := range ms {
+		if !m.unfinished() {
+			continue
+		}
+		slot <- struct{}{}
+		all.Go(func() {
+			out[i] = m.load(ctx)
+			<-slot
+		})
+	}
+	all.Wait()
+	return out
+}
+
+func unfinished(ms []*Message) bool {
+	for _, m := range ms {
+		if m.unfinished() {
+			return true
+		}
+	}
+	return false
+}
+
+// loadPeeked finishes reading what a peek saw. What may pass is an error here as well.
+func (q *Queue) loadPeeked(ctx context.Context, ms []*Message) {
+	if !unfinished(ms) {
+		return
+	}
+	for i, a := range q.load(ctx, ms, time.Now().Add(q.acct.cfg.Timeout)) {
+		if a != nil {
+			ms[i].Err = a
+		}
+	}
+}
+
+// loadReceived finishes reading what a receive brought. It returns the messages that can be handed out.
+func (q *Queue) loadReceived(ctx context.Context, ms []*Message, deadline time.Time) ([]*Message, error) {
+	if !unfinished(ms) {
+		return ms, nil
+	}
+	if latest := time.Now().Add(q.acct.cfg.Timeout); latest.Before(deadline) {
+		deadline = latest
+	}
+	var (
+		kept  = make([]*Message, 0, len(ms))
+		away  []*Message
+		first *absence
+	)
+	for i, a := range q.load(ctx, ms, deadline) {
+		m := ms[i]
+		if a != nil && first == nil {
+			first = a
+		}
+		switch {
+		case a == nil:
+			kept = append(kept, m)
+		case m.DequeueCount >= absences && ctx.Err() == nil:
+			m.Err = fmt.Errorf("%w: at delivery %d: %w", ErrUnreadable, m.DequeueCount, a)
+			kept = append(kept, m)
+		default:
+			away = append(away, m)
+		}
+	}
+	ended := ctx.Err() != nil // the caller's doing, then, and nobody's absence
+	q.release(ctx, away, ended)
+	switch {
+	case first == nil:
+		q.outage.mended(ctx, q)
+		return kept, nil
+	case ended && len(kept) == 0:
+		return nil, fmt.Errorf("receive from %s: %w", q, ctx.Err())
+	case ended:
+		return kept, nil
+	}
+	q.outage.began(ctx, q, first)
+	if len(kept) == 0 {
+		return nil, fmt.Errorf("receive from %s: %w", q, first)
+	}
+	return kept, nil
+}
+
+// release gives messages back that could not be read: at once if nobody tried for long enough, else
+// for later. Where that fails, the lease lapses.
+func (q *Queue) release(ctx context.Context, ms []*Message, atOnce bool) {
+	ctx = context.WithoutCancel(ctx)
+	var all sync.WaitGroup
+	for _, m := range ms {
+		var delay time.Duration
+		if !atOnce {
+			delay = min(absenceMin<<min(max(0, m.DequeueCount-1), absences), absenceMax)
+			// Hidden for longer than it lives, the message would be dropped unseen.
+			if left := m.ExpiresAt.Sub(m.ReceivedAt); delay >= left {
+				delay = max(0, (left / 2).Truncate(time.Second))
+			}
+		}
+		all.Go(func() { _ = m.Abandon(ctx, delay) })
+	}
+	all.Wait()
+}
