@@ -74,14 +74,6 @@ func (e Encoding) encode(body []byte) string {
 	return string(body)
 }
 
-// carries says whether the wire can carry the text as it is.
-func (e Encoding) carries(text string) error {
-	if e == EncodingBase64 {
-		return nil // its alphabet needs no care
-	}
-	return checkXML(text)
-}
-
 // readable is UTF-8 text without control characters other than white space.
 func readable(b []byte) bool {
 	return utf8.Valid(b) && checkXML(string(b)) == nil

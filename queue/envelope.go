@@ -332,8 +332,3 @@ func appendString(b []byte, s string) []byte {
 	}
 	return append(b, '"')
 }
-
-// plain says whether nothing in the envelope needs it any more.
-func (e *Envelope) plain() bool {
-	return e.TraceParent == "" && e.TraceState == "" && len(e.Headers) == 0 && e.Record == nil && e.encoding == "" && e.form != bodyBlob && len(e.unknown) == 0
-}
