@@ -215,12 +215,15 @@ func checkPoison(t *testing.T, s *service, env string, orders *queue.Queue) {
 
 // checkWatched compares what is known of the audit queue with what lies there.
 func checkWatched(t *testing.T, s *service, queues map[string]*queue.Queue) {
-	m := scrapeOf(t, s)
+	var m scrape
+	eventually(t, 30*time.Second, "both were polled", func() bool {
+		m = scrapeOf(t, s)
+		return m.is(2, "queue_up", "queue_name", "audit") // main and poison, 1 each
+	})
 	for kind, messages := range map[string]int{"main": 3, "poison": 2} {
 		on := []string{"account", "orders", "queue_name", "audit", "queue_kind", kind}
 		m.want(t, float64(messages), append([]string{"queue_approximate_messages"}, on...)...)
 		m.want(t, float64(messages), append([]string{"queue_peeked_messages"}, on...)...)
-		m.want(t, 1, append([]string{"queue_up"}, on...)...)
 		m.want(t, 0, append([]string{"queue_peeked_delivery_attempts_max"}, on...)...)
 		m.want(t, 1, append([]string{"queue_info", "mode", "watch", "tier", "3"}, on...)...)
 		if age, ok := m.value(append(series{"queue_oldest_visible_message_age_seconds"}, on...)); !ok || age <= 0 {
