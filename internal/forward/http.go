@@ -55,8 +55,6 @@ type HTTPConfig struct {
 // HTTPHandler posts each message to a URL. It is safe for concurrent use.
 type HTTPHandler struct {
 	url       *url.URL
-	user      *url.Userinfo
-	host      string // for errors
 	timeout   time.Duration
 	events    CloudEvents
 	transport *http.Transport
@@ -99,12 +97,8 @@ func HTTP(cfg HTTPConfig) (*HTTPHandler, error) {
 	if cfg.Concurrency == 0 {
 		cfg.Concurrency = processor.MaxConcurrency
 	}
-	target := *u
-	target.User, target.Fragment = nil, ""
 	return &HTTPHandler{
-		url:     &target,
-		user:    u.User,
-		host:    u.Host,
+		url:     u,
 		timeout: cfg.Timeout,
 		events:  cfg.CloudEvents,
 		transport: &http.Transport{
@@ -164,9 +158,9 @@ func (h *HTTPHandler) request(ctx context.Context, m *processor.Message) *http.R
 		req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
 		req.Body, _ = req.GetBody()
 	}
-	if h.user != nil {
-		password, _ := h.user.Password()
-		req.SetBasicAuth(h.user.Username(), password)
+	if user := h.url.User; user != nil {
+		password, _ := user.Password()
+		req.SetBasicAuth(user.Username(), password)
 	}
 	return req.WithContext(ctx)
 }
@@ -175,13 +169,13 @@ func (h *HTTPHandler) request(ctx context.Context, m *processor.Message) *http.R
 func (h *HTTPHandler) failed(ctx, call context.Context, err error, connected bool) error {
 	switch {
 	case ctx.Err() != nil:
-		return fmt.Errorf("call handler at %s: %w", h.host, context.Cause(ctx))
+		return fmt.Errorf("call handler at %s: %w", h.url.Host, context.Cause(ctx))
 	case call.Err() != nil:
-		return &saidError{fmt.Sprintf("handler at %s gave no answer within %v", h.host, h.timeout), context.DeadlineExceeded}
+		return &saidError{fmt.Sprintf("handler at %s gave no answer within %v", h.url.Host, h.timeout), context.DeadlineExceeded}
 	case !connected:
-		return processor.Unavailable(&saidError{fmt.Sprintf("connect to handler at %s: %s", h.host, whyNotConnected(err)), err})
+		return processor.Unavailable(&saidError{fmt.Sprintf("connect to handler at %s: %s", h.url.Host, whyNotConnected(err)), err})
 	default:
-		return &saidError{fmt.Sprintf("handler at %s: %s", h.host, whyNoAnswer(err)), err}
+		return &saidError{fmt.Sprintf("handler at %s: %s", h.url.Host, whyNoAnswer(err)), err}
 	}
 }
 
