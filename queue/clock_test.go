@@ -127,6 +127,9 @@ func TestClockAllowsForDriftAndManyFrontEnds(t *testing.T) {
 			if e := abs(c.estimate() - skew); e > 1300*time.Millisecond {
 				t.Fatalf("the estimate is %v off", e)
 			}
+			if c.bounds.lo > c.bounds.hi {
+				t.Fatalf("bounds %v", c.bounds)
+			}
 		}
 	})
 }

@@ -109,7 +109,7 @@ func notAnEndpoint(raw string) error {
 func (e *endpoint) locate(host, accountName string, segments *[]string) error {
 	labels := strings.Split(host, ".")
 	at := slices.IndexFunc(labels, func(l string) bool { return slices.Contains(services(), l) })
-	if at > 0 && at <= 3 && net.ParseIP(host) == nil {
+	if at > 0 && at <= 3 {
 		suffix := strings.Join(labels[at+1:], ".")
 		azure := slices.Contains(azureSuffixes(), suffix)
 		if service := labels[at]; service != "queue" && (azure || strings.HasPrefix(suffix, "core.") || suffix == "localhost") {

@@ -247,6 +247,23 @@ func TestSignInFailuresAreClassified(t *testing.T) {
 	}
 }
 
+func TestSignInErrorsShowNoQuery(t *testing.T) {
+	cred := tokenFunc(func(context.Context, policy.TokenRequestOptions) (azcore.AccessToken, error) {
+		return azcore.AccessToken{}, errors.New("get https://sts.example/token?client_secret=s3cr3t:\n\n refused")
+	})
+	a, err := queue.NewAccount(queue.AccountConfig{Name: "acct", Endpoint: "https://acct.queue.core.windows.net", Transport: noNetwork(t), Identity: &queue.Identity{Credential: cred}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	q, err := a.Queue("orders", queue.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := q.Clear(t.Context()); message(err) != "clear acct/orders: sign in: get https://sts.example/token?[redacted] refused" {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestCredentialOfOnesOwnLeavesNoUseForTheRest(t *testing.T) {
 	got := refused(t, queue.AccountConfig{Endpoint: "https://acct.queue.core.windows.net", Identity: &queue.Identity{Type: queue.IdentityManaged, Credential: fixedToken("t")}})
 	if want := []string{"identity: a credential of one's own leaves no use for type, clientId and tenantId: remove them"}; !slices.Equal(got, want) {

@@ -65,9 +65,6 @@ func (r retrier) Do(req *policy.Request) (*http.Response, error) {
 		if t.done != nil {
 			return t.done, nil // whatever the SDK's own retry policy makes of a context that ended since
 		}
-		if err := caller.Err(); err != nil {
-			return nil, err
-		}
 		if t.again == nil || n > retries || final(err) || !t.again(resp, err) {
 			return resp, err
 		}

@@ -238,13 +238,30 @@ func TestSecretFilesAreReadAgainWhenTheyChange(t *testing.T) {
 					t.Fatalf("the old secret: %v", err)
 				}
 				write(t, path, c.new(t))
+				// The body goes out again as well, and a refusal that was overcome leaves no trace in the error.
+				_, err = q.Send(t.Context(), "hello", queue.SendOptions{})
+				if want := "send to acct/orders: 404 QueueNotFound"; message(err) != want {
+					t.Errorf("the new secret: %v, want %s", err, want)
+				}
 				if err := q.Create(t.Context()); err != nil {
-					t.Errorf("the new secret: %v", err)
+					t.Error(err)
+				}
+				write(t, path, c.old(t))
+				time.Sleep(5 * time.Second)
+				if err := q.Clear(t.Context()); queue.Classify(err) != queue.ResultAuth {
+					t.Fatalf("the old secret again: %v", err)
+				}
+				write(t, path, c.new(t))
+				if _, err := q.Send(t.Context(), "hello", queue.SendOptions{}); err != nil {
+					t.Error(err)
+				}
+				if got := srv.Texts(queuetest.AccountName, "orders"); !slices.Equal(got, []string{"hello"}) {
+					t.Errorf("sent %q", got)
 				}
 				if err := use(t.Context(), a); err != nil {
 					t.Error(err)
 				}
-				if got, want := l.String(), `level=INFO msg="credential file changed; the new credential is in use" account=acct`+"\n"; got != want {
+				if got, want := l.String(), strings.Repeat(`level=INFO msg="credential file changed; the new credential is in use" account=acct`+"\n", 3); got != want {
 					t.Errorf("logged %s", got)
 				}
 			})
@@ -412,6 +429,37 @@ func TestExpiredSASIsAWarningAndARefusalThatSaysSo(t *testing.T) {
 			t.Errorf("\n got %v\nwant %s", err, want)
 		}
 	})
+}
+
+func TestSASThatIsNotValidYetIsAWarning(t *testing.T) {
+	var l logs
+	_, err := queue.NewAccount(queue.AccountConfig{
+		Name: "acct", Endpoint: emulator, Logger: l.logger(), SAS: "sv=2024-11-04&sp=raup&st=2998-01-01&se=2999-01-01&" + sig,
+	})
+	if want := `level=WARN msg="SAS is not valid yet" account=acct starts=2998-01-01T00:00:00.000Z` + "\n"; err != nil || l.String() != want {
+		t.Errorf("logged %q; %v", &l, err)
+	}
+}
+
+// A transport need not say which request an answer is to.
+func TestHintNeedsNoRequestInTheAnswer(t *testing.T) {
+	a, err := queue.NewAccount(queue.AccountConfig{Name: "acct", Endpoint: emulator, AccountKey: key, Transport: transportFunc(func(r *http.Request) (*http.Response, error) {
+		resp := answer(r, 403, "")
+		resp.Header.Set("x-ms-error-code", "KeyBasedAuthenticationNotPermitted")
+		resp.Request = nil
+		return resp, nil
+	})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	q, err := a.Queue("orders", queue.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "clear acct/orders: 403 KeyBasedAuthenticationNotPermitted: the account does not allow keys: sign in with an identity"
+	if err := q.Clear(t.Context()); message(err) != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
 }
 
 func TestRefusalSaysWhatIsMissing(t *testing.T) {
