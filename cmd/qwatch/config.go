@@ -32,8 +32,12 @@ is 2. Warnings go to standard error and do not change the exit status.`,
 			if err != nil {
 				return err
 			}
-			if err := app.Check(cfg); err != nil {
+			warnings, err := app.Check(cfg)
+			if err != nil {
 				return configError(err)
+			}
+			for _, w := range warnings {
+				c.warn(w)
 			}
 			return c.write([]byte(c.configFile() + ": ok\n"))
 		},
@@ -73,10 +77,12 @@ func (c *cli) loadConfig() (*config.Config, error) {
 		return nil, configError(err)
 	}
 	for _, w := range warnings {
-		fmt.Fprintf(c.stderr, "qwatch: warning: %s\n", clean(w.String()))
+		c.warn(w.String())
 	}
 	return cfg, nil
 }
+
+func (c *cli) warn(s string) { fmt.Fprintf(c.stderr, "qwatch: warning: %s\n", clean(s)) }
 
 // configError gives errors of the configuration exit status 2.
 func configError(err error) error {

@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 
 // TestScript runs the scripts of testdata/script. Each has a queue service of its own,
 // whose connection string is $STORAGE, a handler at $HANDLER that refuses bodies holding
-// "bad" with 422, and addresses nothing listens at: $CLOSED, $MAIN and $PROBES.
+// "bad" with 422 and at $HANDLER/hang never answers, and addresses nothing listens at: $CLOSED, $MAIN and $PROBES.
 func TestScript(t *testing.T) {
 	t.Parallel()
 	testscript.Run(t, testscript.Params{
@@ -72,6 +72,10 @@ func setup(env *testscript.Env) error {
 
 func handle(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
+	if r.URL.Path == "/hang" {
+		<-r.Context().Done()
+		return
+	}
 	if err != nil || strings.Contains(string(body), "bad") {
 		w.WriteHeader(http.StatusUnprocessableEntity)
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -70,13 +71,21 @@ func poisonTable(q app.FleetQueue, entries []poisonEntry, body bool) *table {
 	}
 	t := newTable("nothing is poisoned in "+q.String(), heads...)
 	for _, e := range entries {
-		row := []any{cell{string(e.Category), bad}, orUnknown(e.Reason), e.MessageID, died(e.Entry).UTC().Format(time.RFC3339), e.DequeueCount, e.SizeBytes}
+		row := []any{cell{string(e.Category), bad}, orUnknown(e.Reason), e.MessageID, died(e.Entry).UTC().Format(time.RFC3339), deliveries(e.Entry), e.SizeBytes}
 		if body {
 			row = append(row, e.text())
 		}
 		t.add(row...)
 	}
 	return t
+}
+
+// deliveries is how often the original was delivered, where that was recorded.
+func deliveries(e poison.Entry) string {
+	if e.DequeueCount == 0 {
+		return unknown
+	}
+	return strconv.Itoa(e.DequeueCount)
 }
 
 func orUnknown(s string) string {

@@ -60,7 +60,7 @@ func (e poisonEntry) describe(w io.Writer) {
 	line("category", e.Category)
 	line("reason", orUnknown(e.Reason))
 	line("queue", e.Queue)
-	line("deliveries", e.DequeueCount)
+	line("deliveries", deliveries(e.Entry))
 	line("dead-lettered", died(e.Entry).UTC().Format(time.RFC3339))
 	line("copy inserted", expires(&e.InsertedAt))
 	line("copy expires", expires(e.ExpiresAt))

@@ -81,15 +81,29 @@ func Run(ctx context.Context, o Options) error {
 	return s.run(ctx)
 }
 
-// Check builds what a configuration describes, without opening or asking anything.
-// Errors are *ConfigError.
-func Check(cfg *config.Config) error {
+// Check builds what a configuration describes, without opening or asking anything. It
+// returns what works, though hardly as meant. Errors are *ConfigError.
+func Check(cfg *config.Config) (warnings []string, err error) {
 	s, err := build(Options{Config: cfg}.withDefaults())
 	if err != nil {
-		return err
+		return nil, err
 	}
 	s.fleet.Close()
-	return nil
+	return append(notYet(cfg), s.collector.Warnings()...), nil
+}
+
+// notYet lists the settings that this version reads and does not act upon.
+func notYet(cfg *config.Config) []string {
+	var warnings []string
+	for i, a := range cfg.Accounts {
+		if a.Discovery != nil {
+			warnings = append(warnings, cfg.At(fmt.Sprintf("accounts[%d].discovery", i))+": discovery is not available yet: only the queues listed are watched")
+		}
+	}
+	if cfg.Server.TokensFile != "" {
+		warnings = append(warnings, cfg.At("server.tokensFile")+": nothing needs a token yet")
+	}
+	return warnings
 }
 
 func (s *service) run(ctx context.Context) (err error) {
@@ -125,6 +139,9 @@ func (s *service) run(ctx context.Context) (err error) {
 	g.Go(func() error { return s.collector.Run(gctx) })
 	for _, p := range s.processors {
 		g.Go(func() error { return p.Run(gctx) })
+	}
+	for _, w := range notYet(s.o.Config) {
+		s.log.Warn("setting without effect", "reason", w)
 	}
 	close(s.ready)
 	s.health.Started()

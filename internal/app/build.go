@@ -38,6 +38,11 @@ type service struct {
 
 // build makes everything the configuration describes. It opens nothing and makes no request.
 func build(o Options) (*service, error) {
+	if o.Config.Server.WebConfigFile != "" {
+		// Serving in plain what somebody believes to be protected is worse than not serving.
+		return nil, &ConfigError{fmt.Errorf("%s: TLS and basic authentication are not available yet; remove it, and protect the listener by other means",
+			o.Config.At("server.webConfigFile"))}
+	}
 	s := &service{o: o, log: o.Logger, registry: prometheus.NewRegistry(), ready: make(chan struct{})}
 	storage := metric.NewStorage(s.registry, metric.Options{})
 	consumers := processor.NewMetrics(s.registry, processor.MetricsOptions{})

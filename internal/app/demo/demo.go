@@ -112,6 +112,9 @@ func (o Options) run(ctx context.Context, cfg *config.Config, file string, servi
 			return o.listen(ctx, setting, address)
 		},
 		Started: func(r app.Running) {
+			context.AfterFunc(ctx, func() {
+				o.Notice(fmt.Sprintf("ending: running handlers have %v to finish", drainTimeout))
+			})
 			for _, p := range producersFor(r.Fleet, d) {
 				producers.Go(func() error { return p.run(ctx) })
 			}

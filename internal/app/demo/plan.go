@@ -15,6 +15,9 @@ import (
 // account is the demo's `account` label.
 const account = "demo"
 
+// drainTimeout is short, so that Ctrl-C is quick.
+const drainTimeout = 2 * time.Second
+
 // character is one queue of the demo: how it is fed, how it is handled and what there
 // is to see.
 type character struct {
@@ -98,7 +101,7 @@ accounts:
           concurrency: {{.Concurrency}}
           visibilityTimeout: {{.Visibility}}
           retry: {initial: {{.Retry}}, max: 10s}
-          drainTimeout: 5s
+          drainTimeout: {{$.Drain}}
 {{- end}}
 {{- end}}
 watch: {interval: 2s}
@@ -118,8 +121,9 @@ func configFile(connection, handlers, listen, probes string) ([]byte, error) {
 	chars := characters()
 	data := struct {
 		Account, ConnectionString, Handlers, Listen, Probes string
+		Drain                                               time.Duration
 		Characters                                          []fileCharacter
-	}{account, connection, handlers, listen, probes, make([]fileCharacter, 0, len(chars))}
+	}{account, connection, handlers, listen, probes, drainTimeout, make([]fileCharacter, 0, len(chars))}
 	for _, c := range chars {
 		data.Characters = append(data.Characters, fileCharacter{c.name, c.consumed, c.concurrency, c.visibility, c.retry})
 	}
