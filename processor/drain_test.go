@@ -152,6 +152,34 @@ func TestAHandlerThatDoesNotStopKeepsItsMessage(t *testing.T) {
 	})
 }
 
+func TestAHandlerThatDoesNotStopIsRenewedNoMore(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.send("hangs", "ends late")
+		over := make(chan struct{})
+		run := r.start(processor.Config{VisibilityTimeout: 4 * time.Second, Concurrency: 2, DrainTimeout: 10 * time.Second}, r.handle(func(_ context.Context, m *processor.Message) error {
+			if string(m.Body) == "hangs" {
+				<-over
+				return nil
+			}
+			time.Sleep(19 * time.Second)
+			return nil
+		}))
+		time.Sleep(time.Second)
+		run.stop()
+		r.inject(queuetest.Fault{Operation: queuetest.OpDelete, Delay: 9 * time.Second}) // what shutdown waits for in the end
+		time.Sleep(21 * time.Second)
+		before := r.requests(queuetest.OpUpdate)
+		if err := <-run.done; err == nil {
+			t.Error("a handler left running is not told")
+		}
+		if n := r.requests(queuetest.OpUpdate) - before; n != 0 {
+			t.Errorf("%d renewals after shutdown gave up", n)
+		}
+		r.left(1, 0)
+		close(over)
+	})
+}
+
 func TestLeasesAreRenewedWhileShutdownWaits(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.send("m")

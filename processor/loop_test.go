@@ -178,6 +178,9 @@ func TestAFlappingStorageDoesNotFillTheLog(t *testing.T) {
 		if got := len(r.logs.find("receive failed; trying again until it works")); got < 5 || got > 11 {
 			t.Errorf("ten minutes of every other receive failing gave %d lines, want about one a minute", got)
 		}
+		if got := r.requests(queuetest.OpReceive); got < 500 {
+			t.Errorf("%d receives in ten minutes, want one a second: a receive that works ends the back-off", got)
+		}
 	})
 }
 

@@ -23,13 +23,10 @@ func (p *Processor) settle(d *delivery) string {
 	if s := d.msg.Settlement(); s != queue.Unsettled {
 		return p.settled(d, s)
 	}
-	lease, _, _ := p.leaseOf(d)
-	if lease == leaseLost {
-		return p.lost(d)
-	}
 	if p.cfg.ManualSettle && d.called {
 		return p.unsettled(d)
 	}
+	lease, _, _ := p.leaseOf(d)
 	v := p.judge(d)
 	switch {
 	case v.verdict == Complete:

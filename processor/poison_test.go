@@ -179,6 +179,23 @@ func TestAfterACrashBetweenCopyAndDeleteThereIsOneLogicalEntry(t *testing.T) {
 	})
 }
 
+// The delete's answers are lost; then the renewal finds the message gone.
+func TestAMoveInDoubtIsCountedOnce(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.send("m")
+		r.inject(queuetest.Fault{Operation: queuetest.OpDelete, DropResponse: true, Times: 1})
+		r.inject(queuetest.Fault{Operation: queuetest.OpDelete, Hang: true, Times: 7})
+		r.runFor(2*time.Minute, processor.Config{VisibilityTimeout: 70 * time.Second, MaxDequeueCount: 1}, r.handle(fail))
+		r.left(0, 1)
+		r.counted(map[string]float64{
+			"queue_messages_dead_lettered_total{queue_dead_letter_reason=max_dequeue}": 1,
+			"queue_messages_dead_lettered_total{queue_dead_letter_reason=handler}":     0,
+			"queue_message_processing_duration_seconds{queue_outcome=dead_lettered}":   1,
+			"queue_pop_receipt_conflicts_total{operation=delete}":                      0,
+		})
+	})
+}
+
 func TestAMoveThatLosesItsLeaseIsNotCounted(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.send("m")

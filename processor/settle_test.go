@@ -81,6 +81,24 @@ func TestTheHandlerMaySettleTheMessageItself(t *testing.T) {
 	}
 }
 
+func TestAHandlersDeadLetterThatFailsIsCounted(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.send("m")
+		r.srv.Inject(queuetest.Fault{Queue: "orders-poison", Operation: queuetest.OpSend, Times: 1, Status: 403, Code: "AuthorizationPermissionMismatch"})
+		r.runFor(time.Second, processor.Config{}, r.handle(func(ctx context.Context, m *processor.Message) error {
+			if err := m.DeadLetter(ctx, "first"); err == nil {
+				t.Error("the copy was refused, and nobody told")
+			}
+			return m.DeadLetter(ctx, "second")
+		}))
+		r.left(0, 1)
+		r.counted(map[string]float64{
+			"queue_dead_letter_failures_total{stage=send}":                         1,
+			"queue_messages_dead_lettered_total{queue_dead_letter_reason=handler}": 1,
+		})
+	})
+}
+
 func TestAHandlerThatFindsItsLeaseLostWhenSettling(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.send("m")
@@ -205,6 +223,23 @@ func TestADeleteThatStorageRefusesForGoodIsGivenUpAndDeliveredAgain(t *testing.T
 		if lines := r.logs.find("message handled but not deleted; it will be delivered again"); len(lines) != 2 || lines[0]["level"] != "ERROR" {
 			t.Errorf("told as %v", lines)
 		}
+	})
+}
+
+// Nobody received the message while it was free to be, so the service takes the delete.
+func TestADeleteIsTriedOnceMoreAfterTheLease(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.send("m")
+		mend := r.srv.Inject(queuetest.Fault{Refuse: true, Match: func(op queuetest.Op) bool { return op.Operation != queuetest.OpReceive }})
+		run := r.start(processor.Config{VisibilityTimeout: 20 * time.Second}, r.handle(succeed))
+		time.Sleep(time.Second)
+		run.Pause()
+		time.Sleep(20 * time.Second)
+		mend()
+		time.Sleep(10 * time.Second)
+		r.left(0, 0)
+		r.end(run)
+		r.counted(map[string]float64{"queue_messages_processed_total": 1})
 	})
 }
 
