@@ -1,0 +1,56 @@
+package dedup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/qwatch/qwatch/processor"
+)
+
+// maxKey bounds a business key, in bytes: it is part of an index.
+const maxKey = 1024
+
+// Header is a key that travels in a header.
+func Header(name string) func(*processor.Message) (string, error) {
+	return func(m *processor.Message) (string, error) { return m.Headers[name], nil }
+}
+
+// Body is a key that lies in the body, read as a T the way processor.Typed reads it. A handler made
+// by Typed for the same T finds it read. A body that does not fit T is dead-lettered, category
+// deserialization, and one that T's Validate() error refuses as a permanent error.
+func Body[T any](key func(T) string) func(*processor.Message) (string, error) {
+	return func(m *processor.Message) (value string, err error) {
+		read := processor.Typed(func(_ context.Context, job *processor.Job[T]) error {
+			value = key(job.Value)
+			return nil
+		})
+		if err := read.Handle(context.Background(), m); err != nil {
+			return "", &readyError{err}
+		}
+		return value, nil
+	}
+}
+
+// readyError is an error that already says what the processor is to do.
+type readyError struct{ err error }
+
+func (e *readyError) Error() string { return e.err.Error() }
+func (e *readyError) Unwrap() error { return e.err }
+
+func checkKey(key string) error {
+	switch {
+	case key == "":
+		return ErrNoKey
+	case len(key) > maxKey:
+		return fmt.Errorf("the business key has %d bytes, more than %d", len(key), maxKey)
+	case !utf8.ValidString(key):
+		return errors.New("the business key is not UTF-8")
+	case strings.IndexByte(key, 0) >= 0:
+		return errors.New("the business key has a NUL in it")
+	default:
+		return nil
+	}
+}
