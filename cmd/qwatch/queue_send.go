@@ -98,7 +98,7 @@ func sendOptions(headers []string, delay, ttl, kind string) (queue.SendOptions, 
 func parseDuration(s string) (time.Duration, error) {
 	if days, ok := strings.CutSuffix(s, "d"); ok {
 		n, err := strconv.ParseFloat(days, 64)
-		if err != nil || n > 36500 || n < -36500 {
+		if err != nil || !(n >= -36500 && n <= 36500) { // NaN too
 			return 0, fmt.Errorf("invalid duration %q", s)
 		}
 		return time.Duration(n * 24 * float64(time.Hour)), nil
