@@ -68,7 +68,9 @@ func site(t *testing.T) (http.Handler, *queuetest.Server) {
 
 	c, err := collector.New(collector.Config{Targets: []collector.Target{
 		{Queue: orders, Mode: collector.ModeConsume, Team: "<script>", Tier: 1, Objective: 5 * time.Minute, ObjectiveRatio: 0.99},
-		{Queue: archive, MonitorOnly: true}, {Queue: missing, CountsOnly: true}, {Queue: refused},
+		{Queue: archive, MonitorOnly: true},
+		{Queue: missing, CountsOnly: true},
+		{Queue: refused},
 	}, RequestsPerSecond: -1})
 	if err != nil {
 		t.Fatal(err)
