@@ -145,7 +145,7 @@ func (p *Processor) judge(d *delivery) decision {
 		}
 	} else if d.stage != stageJudging { // a policy that ended its goroutine is not asked again
 		d.stage = stageJudging
-		a := p.decide(d.ctx, &d.msg, d.err)
+		a := p.decide(d)
 		if a.Verdict == DeadLetter || a.Verdict == Complete {
 			v.verdict = a.Verdict
 		}

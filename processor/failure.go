@@ -41,7 +41,7 @@ func (f *failure) Error() string { return f.err.Error() }
 // Unwrap returns the handler's own error.
 func (f *failure) Unwrap() error { return f.err }
 
-// wrap marks an error. A nil one is marked as well: the wish counts, with or without a cause.
+// mark says what to do about an error. A nil one is marked as well: the wish counts, with or without a cause.
 func mark(k kind, delay time.Duration, category poison.Category, err error) error {
 	if err == nil {
 		err = errNoCause

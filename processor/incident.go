@@ -1,6 +1,7 @@
 package processor
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -37,10 +38,8 @@ func (i *incident) failed(kind string) (tell bool) {
 		}
 		i.open, i.told, i.kinds = true, now, nil
 	}
-	for _, k := range i.kinds {
-		if k == kind {
-			return false
-		}
+	if slices.Contains(i.kinds, kind) {
+		return false
 	}
 	i.kinds = append(i.kinds, kind)
 	return true

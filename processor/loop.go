@@ -2,6 +2,7 @@ package processor
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -70,6 +71,9 @@ func (p *Processor) receive(ctx context.Context) {
 		switch {
 		case err != nil:
 			wait = failed.wait()
+			if refused, ok := errors.AsType[*queue.StorageError](err); ok { // the service may ask for patience
+				wait = max(wait, min(refused.RetryAfter, p.cfg.ErrorBackoffMax))
+			}
 			p.receiveFailed(ctx, err, wait)
 		case len(messages) == 0:
 			wait = empty.wait()

@@ -151,6 +151,18 @@ func TestReceivingResumesAloneAfterAnyOutage(t *testing.T) {
 	}
 }
 
+func TestThePatienceTheServiceAsksForIsGiven(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.inject(queuetest.Busy(20 * time.Second))
+		run := r.start(processor.Config{}, r.handle(succeed))
+		time.Sleep(59 * time.Second)
+		if n := r.requests(queuetest.OpReceive); n != 3 {
+			t.Errorf("%d receives in a minute, want one each 20s", n)
+		}
+		r.end(run)
+	})
+}
+
 func TestAQueueThatIsCreatedLateIsConsumed(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		if err := r.q.Delete(t.Context()); err != nil {

@@ -227,7 +227,6 @@ func TestBadMessagesDoNotHoldUpGoodOnes(t *testing.T) {
 		if r.calls.count() != 1 || at.Load() != 0 {
 			t.Error("the good message waited")
 		}
-		run.stop()
-		<-run.done
+		r.end(run)
 	})
 }

@@ -13,7 +13,7 @@ type ErrorPolicy struct {
 	// DeadLetter are rules for errors that go to the poison queue at once: any that returns true
 	// will do. See DeadLetterOn and DeadLetterIs.
 	DeadLetter []func(error) bool
-	// Func decides about everything else. Its context is the handler's.
+	// Func decides about everything else. Its context has the handler's values, but is not cancelled.
 	Func func(ctx context.Context, m *Message, err error) Action
 }
 
@@ -48,7 +48,8 @@ func DeadLetterIs(target error) func(error) bool {
 }
 
 // decide asks the policy. It does not panic.
-func (p *Processor) decide(ctx context.Context, m *Message, err error) (a Action) {
+func (p *Processor) decide(d *delivery) (a Action) {
+	ctx, m, err := context.WithoutCancel(d.ctx), &d.msg, d.err
 	defer func() {
 		if v := recover(); v != nil {
 			m.Log().ErrorContext(ctx, "error policy panicked; retrying the message", "error", reason(&PanicError{Value: v}))

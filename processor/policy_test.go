@@ -96,7 +96,10 @@ func TestAPolicySeesMessageAndError(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.send("m")
 		r.runFor(time.Second, processor.Config{Policy: processor.ErrorPolicy{
-			Func: func(_ context.Context, m *processor.Message, err error) processor.Action {
+			Func: func(ctx context.Context, m *processor.Message, err error) processor.Action {
+				if ctx.Err() != nil {
+					t.Error("the policy's context is cancelled")
+				}
 				var panicked *processor.PanicError
 				if string(m.Body) != "m" || !errors.As(err, &panicked) || !errors.Is(err, errBroken) || panicked.Stack == "" {
 					t.Errorf("the policy got %q, %v", m.Body, err)

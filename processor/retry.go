@@ -25,8 +25,8 @@ func (r RetryConfig) delay(dequeueCount int) time.Duration {
 
 // wholeSeconds rounds a delay up to one the service takes: 0 to 7 days.
 func wholeSeconds(d time.Duration) time.Duration {
-	d += time.Second - 1
-	return max(0, min(d-d%time.Second, queue.MaxVisibility))
+	d = min(d, queue.MaxVisibility) + time.Second - 1
+	return max(0, d-d%time.Second)
 }
 
 // backoff is a wait that doubles from least to most. The growth is spread by up to a tenth, so that

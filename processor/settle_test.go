@@ -276,8 +276,7 @@ func TestReceivingWaitsWhenSettlingFallsBehind(t *testing.T) {
 		if n := r.calls.count(); n > 8 {
 			t.Errorf("%d messages were taken while none could be deleted, want at most 8", n)
 		}
-		run.stop()
-		<-run.done
+		r.end(run)
 	})
 }
 
