@@ -35,6 +35,7 @@ func TestClockErrorShrinks(t *testing.T) {
 	for _, skew := range []time.Duration{0, 300 * time.Millisecond, 7 * time.Second, -90 * time.Second, 17 * time.Minute, -40 * 365 * 24 * time.Hour} {
 		synctest.Test(t, func(t *testing.T) {
 			c, _ := newClock()
+			random := rand.New(rand.NewPCG(1, 2))
 			if c.seen.Load() {
 				t.Fatal("a skew is known before the first answer")
 			}
@@ -44,7 +45,7 @@ func TestClockErrorShrinks(t *testing.T) {
 				t.Errorf("skew %v: the first estimate is %v off", skew, e)
 			}
 			for range 200 {
-				time.Sleep(time.Duration(rand.Int64N(int64(5 * time.Second))))
+				time.Sleep(time.Duration(random.Int64N(int64(5 * time.Second))))
 				c.exchange(skew, rtt)
 			}
 			// 0 is reported where it cannot be excluded.
@@ -118,10 +119,11 @@ func TestClockFollowsAClockThatIsSet(t *testing.T) {
 func TestClockAllowsForDriftAndManyFrontEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := newClock()
+		random := rand.New(rand.NewPCG(3, 4))
 		skew := 10 * time.Second
 		for range 24 * 60 {
 			skew += 3 * time.Millisecond // 50 µs a second
-			jitter := time.Duration(rand.Int64N(int64(400*time.Millisecond))) - 200*time.Millisecond
+			jitter := time.Duration(random.Int64N(int64(400*time.Millisecond))) - 200*time.Millisecond
 			c.exchange(skew+jitter, 30*time.Millisecond)
 			time.Sleep(time.Minute)
 			if e := abs(c.estimate() - skew); e > 1300*time.Millisecond {
@@ -129,6 +131,23 @@ func TestClockAllowsForDriftAndManyFrontEnds(t *testing.T) {
 			}
 			if c.bounds.lo > c.bounds.hi {
 				t.Fatalf("bounds %v", c.bounds)
+			}
+		}
+	})
+}
+
+func TestClockStaysExactWhileItDrifts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, _ := newClock()
+		random := rand.New(rand.NewPCG(5, 6))
+		skew, last := 10*time.Second, time.Now()
+		for i := range 2000 {
+			time.Sleep(time.Duration(random.Int64N(int64(20 * time.Second))))
+			skew += time.Since(last) / 20_000 // 50 µs a second
+			last = time.Now()
+			c.exchange(skew, 30*time.Millisecond)
+			if e := abs(c.estimate() - skew); i > 100 && e > 250*time.Millisecond {
+				t.Fatalf("after %d answers the estimate is %v off", i, e)
 			}
 		}
 	})

@@ -46,7 +46,7 @@ func readSecret(path string) (Secret, fs.FileInfo, error) {
 	if err != nil {
 		return "", nil, err
 	}
-	defer file.Close()
+	defer func() { _ = file.Close() }() // only read
 	info, err := file.Stat()
 	if err != nil {
 		return "", nil, err

@@ -12,7 +12,6 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 )
 
@@ -221,7 +220,6 @@ func (s *signIn) Do(req *policy.Request) (*http.Response, error) {
 	if !s.file.reread(s, before) {
 		return resp, nil
 	}
-	runtime.Drain(resp)
 	if err := req.RewindBody(); err != nil {
 		return nil, err
 	}
