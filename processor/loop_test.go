@@ -299,6 +299,7 @@ func TestTheLoopBeatsWhateverItWaitsFor(t *testing.T) {
 		"an empty queue":     func(*rig) processor.Config { return processor.Config{} },
 		"every handler busy": func(r *rig) processor.Config { r.send("long"); return processor.Config{} },
 		"storage out":        func(r *rig) processor.Config { r.inject(queuetest.Fault{Status: 503}); return processor.Config{} },
+		"storage frozen":     func(r *rig) processor.Config { r.inject(queuetest.Fault{Hang: true}); return processor.Config{} },
 		"not ready yet":      func(*rig) processor.Config { return processor.Config{Ready: make(chan struct{})} },
 	}
 	for name, setup := range setups {
