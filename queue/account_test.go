@@ -324,6 +324,28 @@ func TestExactlyOneWayToSignIn(t *testing.T) {
 	}
 }
 
+func TestFaultsOfEndpointAndSecretAreBothTold(t *testing.T) {
+	const blob = "https://acct.blob.core.windows.net"
+	const fault = "endpoint: acct.blob.core.windows.net is a blob endpoint: use https://acct.queue.core.windows.net"
+	for name, c := range map[string]struct {
+		cfg  queue.AccountConfig
+		want []string
+	}{
+		"a key":               {queue.AccountConfig{Endpoint: blob, AccountKey: "???"}, []string{fault, "accountKey: it is not base64: copy the key again, as a whole"}},
+		"a good key":          {queue.AccountConfig{Endpoint: blob, AccountKey: key}, []string{fault}},
+		"a key, no endpoint":  {queue.AccountConfig{AccountKey: "???"}, []string{"endpoint: accountKey needs it: add https://NAME.queue.core.windows.net", "accountKey: it is not base64: copy the key again, as a whole"}},
+		"a SAS":               {queue.AccountConfig{Endpoint: blob, SAS: "secretword"}, []string{fault, "sas: it has no signature (sig=): copy it again, as a whole"}},
+		"a connection string": {queue.AccountConfig{Endpoint: blob, ConnectionString: "AccountName=acct"}, []string{fault, "connectionString: it has neither AccountKey nor SharedAccessSignature: to sign in with an identity set endpoint and identity instead"}},
+		"an identity":         {queue.AccountConfig{Endpoint: blob, Identity: &queue.Identity{Type: "x"}}, []string{fault, `identity.type: "x" is not one of default, workload, managed`}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(c.want, refused(t, c.cfg)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
 func TestQueueNameMustNotContradictTheURL(t *testing.T) {
 	a, err := queue.NewAccount(queue.AccountConfig{Name: "acct", Endpoint: "https://acct.queue.core.windows.net/orders/", AccountKey: key})
 	if err != nil {

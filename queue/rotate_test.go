@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -199,4 +200,33 @@ func TestSecretFileIsNotReadOnEveryRequest(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Calls that were refused at the same time all go on with the new secret, whoever read it.
+func TestRotationUnderLoad(t *testing.T) {
+	srv := queuetest.New(queuetest.Options{})
+	var l logs
+	path := filepath.Join(t.TempDir(), "secret")
+	write(t, path, oldKey)
+	a, err := queue.NewAccount(queue.AccountConfig{Name: "acct", Endpoint: emulator, AccountKeyFile: path, Transport: srv, Logger: l.logger()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	q, err := a.Queue("orders", queue.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, path, key)
+	var all sync.WaitGroup
+	for range 32 {
+		all.Go(func() {
+			if err := q.Create(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if got := strings.Count(l.String(), "the new credential is in use"); got != 1 {
+		t.Errorf("logged %s", &l)
+	}
 }

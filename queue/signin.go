@@ -78,13 +78,17 @@ func newSignIn(cfg AccountConfig, f *faults, next policy.Transporter, log *slog.
 	case "sas":
 		s.adopt = s.useSAS
 	}
-	if form == "accountKey" && !given {
-		return s // the endpoint's fault is told
+	// Where the endpoint's own fault is told already, the secret is checked by itself.
+	switch faulty := cfg.Endpoint != "" && !given; {
+	case form == "accountKey" && !given:
+		_, err := checkKey(secret)
+		f.add(forms[0], err)
+	case form == "sas" && faulty:
+		_, _, err := parseSAS(secret)
+		f.add(forms[0], err)
+	default:
+		f.add(forms[0], s.adopt(secret))
 	}
-	if form == "sas" && cfg.Endpoint != "" && !given {
-		return s
-	}
-	f.add(forms[0], s.adopt(secret))
 	return s
 }
 
@@ -156,10 +160,9 @@ func prefixed(name string, err error) error {
 
 // useKey takes an account key, at the start or after a rotation.
 func (s *signIn) useKey(secret Secret) error {
-	key := strings.TrimSpace(string(secret))
-	// The decoder's own error is left out: it tells where the key breaks, which helps nobody.
-	if b, err := base64.StdEncoding.DecodeString(key); err != nil || len(b) == 0 || strings.ContainsAny(key, "\r\n") {
-		return errors.New("it is not base64: copy the key again, as a whole")
+	key, err := checkKey(secret)
+	if err != nil {
+		return err
 	}
 	if s.key != nil {
 		return s.key.SetAccountKey(key)
@@ -167,12 +170,18 @@ func (s *signIn) useKey(secret Secret) error {
 	if s.endpoint.account == "" {
 		return errors.New("the endpoint does not tell the storage account that the key belongs to: set accountName")
 	}
-	k, err := azqueue.NewSharedKeyCredential(s.endpoint.account, key)
-	if err != nil {
-		return errors.New("it is not base64: copy the key again, as a whole")
+	s.key, err = azqueue.NewSharedKeyCredential(s.endpoint.account, key)
+	return err
+}
+
+// checkKey returns an account key as the SDK takes it. The decoder's own error is left out: it tells
+// where the key breaks, which helps nobody.
+func checkKey(secret Secret) (string, error) {
+	key := strings.TrimSpace(string(secret))
+	if b, err := base64.StdEncoding.DecodeString(key); err != nil || len(b) == 0 || strings.ContainsAny(key, "\r\n") {
+		return "", errors.New("it is not base64: copy the key again, as a whole")
 	}
-	s.key = k
-	return nil
+	return key, nil
 }
 
 // useSAS takes a SAS or a SAS URL, at the start or after a rotation.
