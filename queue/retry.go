@@ -72,8 +72,8 @@ func (r retrier) Do(req *policy.Request) (*http.Response, error) {
 		if !ok || time.Until(end) <= delay {
 			return resp, err
 		}
-		if !pause(caller, delay) {
-			return nil, caller.Err()
+		if err := retryWait(caller, delay); err != nil {
+			return nil, err
 		}
 	}
 }
@@ -97,6 +97,17 @@ func retryPause(n int, resp *http.Response) (time.Duration, bool) {
 		d *= 3
 	}
 	return time.Duration(float64(min(d, maxRetryDelay)) * (0.8 + 0.4*rand.Float64())), true
+}
+
+func retryWait(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // passing says whether a failure may pass by itself.
