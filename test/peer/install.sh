@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the real peers that the tests of this module run against: Azurite from npm,
-# Prometheus, promtool and Alertmanager from Debian. Nothing is installed system-wide and
+# Prometheus, promtool, Alertmanager and PostgreSQL from Debian. Nothing is installed system-wide and
 # no service is started: all of it lies under ${XDG_CACHE_HOME:-~/.cache}/qwatch.
 # Run again it only checks what is there. Package peer (peer.go) reads the same layout.
 set -euo pipefail
@@ -10,6 +10,7 @@ cache=${XDG_CACHE_HOME:-$HOME/.cache}/qwatch
 azurite_version=$(<"$here/AZURITE_VERSION")
 azurite=$cache/azurite-$azurite_version
 debian=$cache/debian
+postgres=$cache/postgres-15
 
 say() { printf 'peers: %s\n' "$*"; }
 die() { printf 'peers: %s\n' "$*" >&2; exit 1; }
@@ -81,9 +82,48 @@ install_debian() {
   done
 }
 
+# The libraries that Debian's PostgreSQL is linked with lie beside it, so that a machine needs none of
+# them; package peer points the loader there.
+postgres_libraries=(libpq5 libssl3 libicu72 libxml2 liblz4-1 libzstd1 libstdc++6 libldap-2.5-0 libsasl2-2
+  libgssapi-krb5-2 libkrb5-3 libk5crypto3 libkrb5support0 libcom-err2 libkeyutils1 libgnutls30 libp11-kit0 libidn2-0
+  libunistring2 libtasn1-6 libnettle8 libhogweed6 libgmp10 libffi8 libsystemd0 libcap2 libgcrypt20 libgpg-error0
+  liblzma5 libpam0g libaudit1 libcap-ng0 zlib1g)
+
+postgres_is() {
+  local program
+  for program in postgres initdb; do
+    LD_LIBRARY_PATH=$1/lib version "$1/usr/lib/postgresql/15/bin/$program" --version | grep -q 'PostgreSQL) 15\.' || return 1
+  done
+}
+
+install_postgres() {
+  if ! postgres_is "$postgres"; then
+    need apt-get "this peer is a Debian package (postgresql-15)"
+    need dpkg "it unpacks the Debian packages"
+    say "installing Debian's postgresql-15"
+    rm -rf "$postgres" "$postgres.part"
+    mkdir -p "$postgres.part/debs" "$postgres.part/lib"
+    (
+      cd "$postgres.part/debs"
+      fetch_debs postgresql-15 "${postgres_libraries[@]}" || { cat apt.log >&2; exit 1; }
+      for deb in ./*.deb; do dpkg -x "$deb" ..; done
+      cd ..
+      find lib usr/lib -type f -name '*.so.*' -path '*-linux-gnu*' ! -path '*/engines-*' ! -path '*/gconv/*' -exec mv -t lib {} +
+      find usr/lib lib -type l -name '*.so.*' -path '*-linux-gnu*' -exec mv -t lib {} +
+      rm -rf debs etc var usr/bin usr/sbin usr/share/doc usr/share/man usr/share/locale usr/share/lintian \
+        usr/lib/postgresql/15/lib/bitcode usr/lib/postgresql/15/lib/*llvm*
+      find lib usr/lib -depth -type d -name '*-linux-gnu*' -exec rm -rf {} +
+    ) || die "apt-get could not bring postgresql-15"
+    mv "$postgres.part" "$postgres"
+  fi
+  postgres_is "$postgres" || die "the programs in $postgres/usr/lib/postgresql/15/bin do not run"
+  say "$(LD_LIBRARY_PATH=$postgres/lib version "$postgres/usr/lib/postgresql/15/bin/postgres" --version | cut -d' ' -f1-3)"
+}
+
 mkdir -p "$cache"
 need flock "install util-linux"
 exec 9>"$cache/peers.lock"
 flock 9 # one install at a time; the lock goes with this process
 install_azurite
 install_debian
+install_postgres

@@ -1,5 +1,5 @@
-// Package peer starts the real programs that tests run against: Azurite, Prometheus, promtool
-// and Alertmanager. Each start takes free loopback ports and a temporary folder of the test, waits
+// Package peer starts the real programs that tests run against: Azurite, Prometheus, promtool,
+// Alertmanager and PostgreSQL. Each start takes free loopback ports and a temporary folder of the test, waits
 // until the peer answers, and ends with the test; its log is shown when the test failed.
 //
 // The programs come from install.sh (make peers). One that is missing fails the test:

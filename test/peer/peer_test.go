@@ -95,6 +95,7 @@ func TestMissingPeerSaysHowToGetIt(t *testing.T) {
 		"azurite":      func(t testing.TB) { peer.Azurite(t) },
 		"prometheus":   func(t testing.TB) { peer.Prometheus(t, "") },
 		"alertmanager": func(t testing.TB) { peer.Alertmanager(t, "") },
+		"postgres":     func(t testing.TB) { peer.Postgres(t) },
 		"promtool":     func(t testing.TB) { peer.Promtool(t, "", "--version") },
 	} {
 		failure := failureOf(t, start)

@@ -19,8 +19,9 @@ type Process struct {
 	done           chan struct{} // closed when it has ended and its output is complete
 }
 
-// Start starts cmd, whose Stdout and Stderr must not be set. When the test ends the process is
-// killed, by its own pid, if it still runs; if the test failed, the end of its output is logged.
+// Start starts cmd, whose Stdout and Stderr must not be set; of its SysProcAttr only the credential
+// counts. When the test ends the process is killed, by its own pid, if it still runs; if the test failed,
+// the end of its output is logged.
 func Start(t testing.TB, name string, cmd *exec.Cmd) *Process {
 	t.Helper()
 	p := &Process{name: name, cmd: cmd, done: make(chan struct{})}
@@ -28,7 +29,11 @@ func Start(t testing.TB, name string, cmd *exec.Cmd) *Process {
 	cmd.WaitDelay = 5 * time.Second
 	// Killed with the test binary, however that ends; in a group of its own, so that Ctrl-C in
 	// the terminal reaches the test alone and the test decides.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
+	attr := &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
+	if cmd.SysProcAttr != nil {
+		attr.Credential = cmd.SysProcAttr.Credential
+	}
+	cmd.SysProcAttr = attr
 	if err := cmd.Start(); err != nil {
 		t.Fatalf("start %s: %v", name, err)
 	}
