@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -86,7 +87,7 @@ func BenchmarkScrape1000(b *testing.B) {
 				req.Header.Set("Accept-Encoding", bb.encoding)
 			}
 			b.ReportAllocs()
-			size := 0
+			size, before := 0, cpu(b)
 			for b.Loop() {
 				w := &counter{header: http.Header{}}
 				h.ServeHTTP(w, req)
@@ -96,8 +97,19 @@ func BenchmarkScrape1000(b *testing.B) {
 				size = w.n
 			}
 			b.ReportMetric(float64(size), "bytes/scrape")
+			b.ReportMetric(float64((cpu(b)-before).Milliseconds())/float64(b.N), "cpu-ms/op")
 		})
 	}
+}
+
+// cpu is the processor time used so far, which a busy machine does not stretch as it does
+// the wall clock's.
+func cpu(tb testing.TB) time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		tb.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // counter is a ResponseWriter that only counts.

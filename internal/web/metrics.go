@@ -3,64 +3,129 @@ package web
 import (
 	"cmp"
 	"errors"
+	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"slices"
+	"strconv"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
 )
 
 // maxScrapes is how many scrapes run at once; more are answered 503.
 const maxScrapes = 10
 
-// merged gathers a registry and then a source of families that are ready as they are.
+// metrics serves a registry and a source of families that are ready as they are.
 //
-// A prometheus.Registry checks every metric it gathers, and that work grows with the
-// fleet: thousands of queues make it the larger part of a scrape. The prebuilt source
-// promises well-formed, sorted families of names that the registry does not have; a
-// test of the whole exposition keeps it to that.
-type merged struct {
+// A registry checks every metric it gathers, and the common encoder every name it writes;
+// both grow with the fleet, and thousands of queues make them the larger part of a scrape.
+// The prebuilt source promises well-formed families, none of them the registry's, with
+// names and labels of the classic character set; a test of the whole exposition keeps it
+// to that.
+type metrics struct {
 	registry prometheus.Gatherer
 	prebuilt prometheus.Gatherer
+	log      *slog.Logger
+	errors   *prometheus.CounterVec
+	slots    chan struct{}
 }
 
-func (m merged) Gather() ([]*dto.MetricFamily, error) {
-	families, err := m.registry.Gather()
-	more, moreErr := m.prebuilt.Gather()
-	all := make([]*dto.MetricFamily, 0, len(families)+len(more))
-	all = append(append(all, families...), more...)
-	slices.SortStableFunc(all, func(a, b *dto.MetricFamily) int { return cmp.Compare(a.GetName(), b.GetName()) })
-	return all, errors.Join(err, moreErr)
-}
-
-// metricsHandler serves both sources. Simultaneous scrapes share one gathering, and an
-// error in one family leaves the others be.
+// metricsHandler returns the handler of /metrics, whose own metrics are registered with reg.
 func metricsHandler(reg *prometheus.Registry, prebuilt prometheus.Gatherer, logger *slog.Logger) http.Handler {
-	var g prometheus.Gatherer = reg
-	if prebuilt != nil {
-		g = merged{registry: reg, prebuilt: prebuilt}
+	m := &metrics{
+		registry: reg, prebuilt: prebuilt, log: logger, slots: make(chan struct{}, maxScrapes),
+		errors: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "promhttp_metric_handler_errors_total",
+			Help: "Total number of internal errors encountered by the promhttp metric handler.",
+		}, []string{"cause"}),
 	}
-	h := promhttp.HandlerFor(g, promhttp.HandlerOpts{
-		ErrorLog:            promLog{logger},
-		ErrorHandling:       promhttp.ContinueOnError,
-		Registry:            reg,
-		EnableOpenMetrics:   true,
-		MaxRequestsInFlight: maxScrapes,
-		CoalesceGather:      true,
-		DisableCompression:  true, // compress does it
-	})
-	return onlyGET(compress(promhttp.InstrumentMetricHandler(reg, h)))
+	m.errors.WithLabelValues(causeGathering)
+	m.errors.WithLabelValues(causeEncoding)
+	reg.MustRegister(m.errors)
+	return onlyGET(compress(promhttp.InstrumentMetricHandler(reg, m)))
 }
 
-// promLog carries promhttp's errors into slog.
-type promLog struct{ logger *slog.Logger }
+// The causes of errors, by promhttp's names.
+const (
+	causeGathering = "gathering"
+	causeEncoding  = "encoding"
+)
 
-func (l promLog) Println(v ...any) {
-	args := make([]any, 0, 2)
-	if len(v) > 0 {
-		args = append(args, "error", v[len(v)-1])
+// ServeHTTP implements http.Handler. What one metric does wrong is logged and counted and
+// leaves the others be.
+func (m *metrics) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	select {
+	case m.slots <- struct{}{}:
+		defer func() { <-m.slots }()
+	default:
+		w.Header().Set("Retry-After", "1")
+		http.Error(w, strconv.Itoa(maxScrapes)+" scrapes are under way; try again later", http.StatusServiceUnavailable)
+		return
 	}
-	l.logger.Error("gather metrics", args...)
+	format := expfmt.NegotiateAccept(r.Header, expfmt.DefaultOpenMetricsAcceptedFormats()...)
+	w.Header().Add("Vary", "Accept")
+	w.Header().Set("Content-Type", string(format))
+	for _, err := range m.write(w, format) {
+		m.log.Error("serve metrics", "error", err)
+	}
+}
+
+// write gathers and writes everything.
+func (m *metrics) write(w io.Writer, format expfmt.Format) []error {
+	families, err := m.gather()
+	var errs []error
+	if err != nil {
+		m.errors.WithLabelValues(causeGathering).Inc()
+		errs = append(errs, fmt.Errorf("gather metrics: %w", err))
+	}
+	common := expfmt.NewEncoder(w, format)
+	quick := newQuickEncoder(w, format)
+	defer quick.close()
+	for _, f := range families {
+		err := quick.encode(f)
+		if errors.Is(err, errNotQuick) {
+			if err = quick.flush(); err == nil {
+				err = common.Encode(f.MetricFamily)
+			}
+		}
+		if err != nil {
+			m.errors.WithLabelValues(causeEncoding).Inc()
+			return append(errs, fmt.Errorf("write metric %s: %w", f.GetName(), err))
+		}
+	}
+	err = quick.flush()
+	if c, ok := common.(expfmt.Closer); ok && err == nil {
+		err = c.Close()
+	}
+	if err != nil {
+		m.errors.WithLabelValues(causeEncoding).Inc()
+		errs = append(errs, fmt.Errorf("write metrics: %w", err))
+	}
+	return errs
+}
+
+// sourced is a family, and whether it comes from the prebuilt source.
+type sourced struct {
+	*dto.MetricFamily
+
+	prebuilt bool
+}
+
+// gather returns all families by name.
+func (m *metrics) gather() ([]sourced, error) {
+	own, err := m.registry.Gather()
+	more, moreErr := m.prebuilt.Gather()
+	all := make([]sourced, 0, len(own)+len(more))
+	for _, f := range own {
+		all = append(all, sourced{f, false})
+	}
+	for _, f := range more {
+		all = append(all, sourced{f, true})
+	}
+	slices.SortStableFunc(all, func(a, b sourced) int { return cmp.Compare(a.GetName(), b.GetName()) })
+	return all, errors.Join(err, moreErr)
 }
