@@ -88,7 +88,7 @@ func Check(cfg *config.Config) (warnings []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	s.fleet.Close()
+	s.close()
 	return append(notYet(cfg), s.collector.Warnings()...), nil
 }
 
@@ -109,7 +109,7 @@ func notYet(cfg *config.Config) []string {
 func (s *service) run(ctx context.Context) (err error) {
 	down := &cleanup{log: s.log}
 	defer func() { err = errors.Join(err, down.run(context.WithoutCancel(ctx))) }()
-	down.add("accounts", func(context.Context) error { s.fleet.Close(); return nil })
+	down.add("connections", func(context.Context) error { s.close(); return nil })
 
 	failed := make(chan error, 2) // a listener that stopped by itself
 	running := Running{Fleet: s.fleet}

@@ -32,6 +32,7 @@ type service struct {
 	collector  *collector.Collector
 	health     *health.Health
 	loops      []*health.Loop
+	closers    []func()
 
 	ready chan struct{} // closed when consumption may begin
 }
@@ -71,11 +72,19 @@ func build(o Options) (*service, error) {
 		return nil, err
 	}
 	if err := s.assemble(consumers); err != nil {
-		s.fleet.Close()
+		s.close()
 		return nil, &ConfigError{err}
 	}
 	s.process()
 	return s, nil
+}
+
+// close releases connections. Nothing may run any more.
+func (s *service) close() {
+	for _, c := range s.closers {
+		c()
+	}
+	s.fleet.Close()
 }
 
 // assemble builds what stands on the fleet.
@@ -123,8 +132,11 @@ func (s *service) consumer(q FleetQueue, c *config.Consumer, metrics *processor.
 	handler := s.o.Handlers[q.String()]
 	if handler == nil {
 		var err error
-		if handler, err = forward.New(c.Handler); err != nil {
+		if handler, err = forwarder(c.Handler); err != nil {
 			return nil, err
+		}
+		if h, ok := handler.(*forward.HTTPHandler); ok {
+			s.closers = append(s.closers, h.Close)
 		}
 	}
 	cfg := processorConfig(c)
@@ -134,6 +146,19 @@ func (s *service) consumer(q FleetQueue, c *config.Consumer, metrics *processor.
 	cfg.Ready, cfg.Logger, cfg.Metrics = s.ready, s.log, metrics
 	cfg.Beat = s.loop("processor "+q.String(), processorBound)
 	return processor.New(q.Queue, handler, cfg)
+}
+
+// forwarder makes the handler that the file describes.
+func forwarder(h config.Handler) (processor.Handler, error) {
+	if h.HTTP != nil {
+		return forward.HTTP(forward.HTTPConfig{
+			URL: h.HTTP.URL, Timeout: h.HTTP.Timeout, CloudEvents: forward.CloudEvents(h.HTTP.CloudEvents),
+		})
+	}
+	if h.Exec != nil {
+		return forward.Exec(forward.ExecConfig{Command: h.Exec.Command, Dir: h.Exec.Dir, Timeout: h.Exec.Timeout})
+	}
+	return nil, errors.New("the consumer has no handler")
 }
 
 // processorConfig translates the file's consumer, whose defaults are filled in, so that
