@@ -18,7 +18,6 @@ type fakeDB struct {
 	mu      sync.Mutex
 	keys    map[string]*fakeKey
 	applied []string // statements of committed transactions
-	opened  int      // connections
 	purged  []int64  // ages asked for, in seconds
 
 	failBegin, failInsert, failLookUp error
@@ -37,7 +36,6 @@ type fakeKey struct {
 func (db *fakeDB) Connect(context.Context) (driver.Conn, error) {
 	db.mu.Lock()
 	defer db.mu.Unlock()
-	db.opened++
 	return &fakeConn{db: db}, nil
 }
 
@@ -106,6 +104,10 @@ func (c *fakeConn) Rollback() error {
 
 func (c *fakeConn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
 	switch {
+	case query == "ROLLBACK" && c.inTx:
+		return driver.RowsAffected(0), c.Rollback()
+	case query == "ROLLBACK":
+		return nil, errors.New("no transaction is active")
 	case strings.HasPrefix(query, "INSERT INTO qwatch_dedup "):
 		return c.insert(ctx, fmt.Sprint(args[0].Value, " ", args[1].Value))
 	case strings.HasPrefix(query, "UPDATE qwatch_dedup "):

@@ -3,7 +3,6 @@ package dedup
 import (
 	"context"
 	"database/sql"
-	"database/sql/driver"
 	"errors"
 	"fmt"
 	"strings"
@@ -148,10 +147,7 @@ func (s *SQLStore) Once(ctx context.Context, key Key, do func(context.Context) (
 		}
 	}
 	if err := tx.Commit(); err != nil {
-		// A commit that SQLite refuses leaves its transaction open, whatever database/sql believes.
-		// Nobody may use, or ask, that connection again.
-		_ = conn.Raw(func(any) error { return driver.ErrBadConn })
-		return Outcome{}, s.committed(ctx, key, err)
+		return Outcome{}, s.committed(ctx, conn, key, err)
 	}
 	return Outcome{}, nil
 }
@@ -187,9 +183,13 @@ func (s *SQLStore) lookUp(ctx context.Context, tx *sql.Tx, key Key) (Outcome, er
 }
 
 // committed returns nil if a commit that failed was one after all: its answer may have been lost.
-func (s *SQLStore) committed(ctx context.Context, key Key, cause error) error {
+func (s *SQLStore) committed(ctx context.Context, conn *sql.Conn, key Key, cause error) error {
 	asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), askWithin)
 	defer cancel()
+	// A commit that SQLite refuses leaves its transaction open, and not every driver ends it. Nobody may
+	// ask in there.
+	_, _ = conn.ExecContext(asking, "ROLLBACK")
+	_ = conn.Close()
 	var result []byte
 	if s.db.QueryRowContext(asking, s.sql.lookUp, key.Scope, key.Value).Scan(&result) == nil {
 		return nil
