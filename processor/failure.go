@@ -24,7 +24,7 @@ const (
 	kindThrottled
 	kindDiscard
 	kindUnavailable
-	kindUnreadable
+	kindUnreadable // or unroutable
 )
 
 // failure is an error with what the handler wants done about it.
@@ -77,9 +77,23 @@ func Discard(err error) error { return mark(kindDiscard, 0, "", err) }
 // blame. It is retried, and counted as transient.
 func Unavailable(err error) error { return mark(kindUnavailable, 0, "", err) }
 
-// unreadable says that the body does not fit the handler's type.
-func unreadable(err error) error {
+// Unreadable says that the body is not what the handler reads: the message goes to the poison queue,
+// category deserialization. It does not count as a handler's failure.
+func Unreadable(err error) error {
 	return mark(kindUnreadable, 0, poison.CategoryDeserialization, err)
+}
+
+// Unroutable says that there is no handler for what the message holds: it goes to the poison queue,
+// category unroutable. It does not count as a handler's failure.
+func Unroutable(err error) error {
+	return mark(kindUnreadable, 0, poison.CategoryUnroutable, err)
+}
+
+// IsDiscard says whether an error is Discard's, so that a handler of several things in one message can
+// go on with the next.
+func IsDiscard(err error) bool {
+	f, ok := errors.AsType[*failure](err)
+	return ok && f.kind == kindDiscard
 }
 
 // PanicError is what a handler's panic becomes: a failure like any other.

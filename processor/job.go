@@ -21,11 +21,37 @@ func Typed[T any](handle func(context.Context, *Job[T]) error) Handler {
 	if handle == nil {
 		return nil
 	}
-	return &typed[T]{handle}
+	return Prepare(readJob[T], func(ctx context.Context, _ *Message, job *Job[T]) error { return handle(ctx, job) })
 }
 
-type typed[T any] struct {
-	handle func(context.Context, *Job[T]) error
+// readJob reads the body of a Typed handler's message.
+func readJob[T any](m *Message) (*Job[T], error) {
+	v, err := queue.Decode[T](m.Message)
+	if err != nil {
+		return nil, Undecodable(err)
+	}
+	return &Job[T]{Message: m, Value: v}, nil
+}
+
+// Undecodable is the error of a handler that got err from queue.Decode or queue.DecodeBody: Permanent
+// when the value's own Validate refused it, Unreadable otherwise.
+func Undecodable(err error) error {
+	if _, ok := errors.AsType[*queue.InvalidError](err); ok {
+		return Permanent(err)
+	}
+	return Unreadable(err)
+}
+
+// Prepare returns a handler in two steps: read makes something of a message, handle works with it. What
+// read refuses (see Unreadable, Unroutable, Permanent) is settled without a handler having been called,
+// and counted so. Both must be set.
+func Prepare[T any](read func(*Message) (T, error), handle func(context.Context, *Message, T) error) Handler {
+	return &prepared[T]{read, handle}
+}
+
+type prepared[T any] struct {
+	read   func(*Message) (T, error)
+	handle func(context.Context, *Message, T) error
 }
 
 // preparer is a handler with something to do before its call counts as one.
@@ -33,27 +59,23 @@ type preparer interface {
 	prepare(*Message) error
 }
 
-// prepare reads the body and leaves the job with the message.
-func (t *typed[T]) prepare(m *Message) error {
-	v, err := queue.Decode[T](m.Message)
+// prepare reads the message and leaves the result with it.
+func (h *prepared[T]) prepare(m *Message) error {
+	v, err := h.read(m)
 	if err != nil {
-		if _, ok := errors.AsType[*queue.InvalidError](err); ok {
-			return Permanent(err)
-		}
-		return unreadable(err)
+		return err
 	}
-	m.job = &Job[T]{Message: m, Value: v}
+	m.job, m.jobOf = v, h
 	return nil
 }
 
 // Handle implements Handler.
-func (t *typed[T]) Handle(ctx context.Context, m *Message) error {
-	job, ok := m.job.(*Job[T])
-	if !ok { // reached through another handler, which the processor could not ask to prepare
-		if err := t.prepare(m); err != nil {
+func (h *prepared[T]) Handle(ctx context.Context, m *Message) error {
+	if m.jobOf != preparer(h) { // reached through another handler, which the processor could not ask to prepare
+		if err := h.prepare(m); err != nil {
 			return err
 		}
-		job = m.job.(*Job[T])
 	}
-	return t.handle(ctx, job)
+	v, _ := m.job.(T)
+	return h.handle(ctx, m, v)
 }

@@ -39,9 +39,10 @@ func (f HandlerFunc) Handle(ctx context.Context, m *Message) error { return f(ct
 type Message struct {
 	*queue.Message
 
-	d   *delivery // nil in a handler's own tests
-	job any       // the *Job[T] that Typed has read
-	log atomic.Pointer[slog.Logger]
+	d     *delivery // nil in a handler's own tests
+	job   any       // what jobOf has read, such as Typed's *Job[T]
+	jobOf preparer
+	log   atomic.Pointer[slog.Logger]
 }
 
 // Attempt is which delivery this is, counted from 1. Deliveries that a crash or a shutdown cut short
@@ -56,6 +57,10 @@ func (m *Message) LastAttempt() bool {
 	most := m.d.p.cfg.MaxDequeueCount
 	return most != Off && m.DequeueCount >= most
 }
+
+// KeepsUnreadable says whether the processor wants messages handled that cannot be read
+// (Config.KeepUnreadable).
+func (m *Message) KeepsUnreadable() bool { return m.d != nil && m.d.p.cfg.KeepUnreadable }
 
 // Log returns a logger that carries account, queue, message_id, dequeue_count and trace_id.
 func (m *Message) Log() *slog.Logger {

@@ -85,23 +85,30 @@ func (e *InvalidError) Unwrap() error { return e.Err }
 // body as it is. Errors: the message's own Err; one that wraps ErrUnreadable when the body does not
 // fit T; *InvalidError when T's Validate refuses it.
 func Decode[T any](m *Message) (T, error) {
-	var v T
 	if m.Err != nil {
+		var v T
 		return v, m.Err
 	}
+	return DecodeBody[T](m.q, m.Body)
+}
+
+// DecodeBody reads bytes that are a message's body, or part of one, as Decode does. A nil queue means
+// the JSON serializer.
+func DecodeBody[T any](q *Queue, body []byte) (T, error) {
+	var v T
 	switch p := any(&v).(type) {
 	case *[]byte:
-		*p = m.Body
+		*p = body
 		return v, nil
 	case *string:
-		*p = string(m.Body)
+		*p = string(body)
 		return v, nil
 	}
 	var s Serializer = JSON{}
-	if m.q != nil {
-		s = m.q.cfg.Serializer
+	if q != nil {
+		s = q.cfg.Serializer
 	}
-	if err := s.Unmarshal(m.Body, &v); err != nil {
+	if err := s.Unmarshal(body, &v); err != nil {
 		return v, fmt.Errorf("%w: read the body as %T: %s", ErrUnreadable, v, shapeOf(err))
 	}
 	val, ok := any(v).(Validator)
