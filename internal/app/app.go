@@ -123,10 +123,12 @@ func (s *service) run(ctx context.Context) (err error) {
 	}
 
 	g, gctx := errgroup.WithContext(ctx)
-	// The probes tell that the end has begun before anything stops.
-	context.AfterFunc(gctx, func() {
+	// The probes tell at once that the end has begun.
+	g.Go(func() error {
+		<-gctx.Done()
 		s.drain()
 		s.log.Info("draining")
+		return nil
 	})
 	g.Go(func() error {
 		select {
@@ -145,8 +147,7 @@ func (s *service) run(ctx context.Context) (err error) {
 	}
 	close(s.ready)
 	s.health.Started()
-	s.log.Info("started", "version", s.o.Version, "addr", running.Main.String(),
-		"accounts", len(s.fleet.accounts), "queues", len(s.fleet.Queues), "consumers", len(s.processors))
+	s.log.Info("started", "version", s.o.Version)
 	s.o.Started(running)
 	err = g.Wait()
 	if err == nil {
@@ -161,6 +162,7 @@ func (s *service) serve(ctx context.Context, down *cleanup, failed chan<- error,
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w; free the address, or set another: %s", setting, err, s.o.Config.At(setting))
 	}
+	s.log.Info("listening", "component", setting, "addr", l.Addr().String())
 	server := web.NewServer(h, s.log.With("component", "web"))
 	done := make(chan struct{})
 	go func() {

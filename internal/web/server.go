@@ -4,6 +4,7 @@ import (
 	"log"
 	"log/slog"
 	"net/http"
+	"strings"
 	"time"
 )
 
@@ -38,6 +39,6 @@ func NewServer(h http.Handler, logger *slog.Logger) *http.Server {
 type logWriter struct{ logger *slog.Logger }
 
 func (w logWriter) Write(p []byte) (int, error) {
-	w.logger.Warn("http server", "error", string(p))
+	w.logger.Warn("http server", "error", strings.TrimSpace(string(p)))
 	return len(p), nil
 }

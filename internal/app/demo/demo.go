@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -87,7 +88,7 @@ func Run(ctx context.Context, o Options) (err error) {
 	}
 	g.Go(func() error { return serve(around, web.NewServer(handlers(d), o.Logger), listener) })
 
-	cfg, file, remove, err := o.configure(ctx, service, "http://"+listener.Addr().String())
+	cfg, file, remove, err := o.configure(service, "http://"+listener.Addr().String())
 	if err != nil {
 		return err
 	}
@@ -139,32 +140,32 @@ func (o Options) listen(ctx context.Context, what, address string) (net.Listener
 	return l, nil
 }
 
-// configure writes the demo's configuration file and loads it.
-func (o Options) configure(ctx context.Context, service *Service, handlers string) (cfg *config.Config, file string, remove func(), err error) {
-	dir, err := os.MkdirTemp("", "qwatch-demo-")
-	if err != nil {
-		return nil, "", nil, fmt.Errorf("write the demo's configuration: %w", err)
-	}
-	remove = func() {
-		if err := os.RemoveAll(dir); err != nil {
-			o.Logger.WarnContext(ctx, "remove configuration", "error", err)
-		}
-	}
-	defer func() {
-		if err != nil {
-			remove()
-		}
-	}()
-	file = filepath.Join(dir, "qwatch.yaml")
+// configure loads the demo's configuration, by way of a file that other commands can use
+// too. Where no file can be written, as in an image without a temporary directory, file
+// is empty.
+func (o Options) configure(service *Service, handlers string) (cfg *config.Config, file string, remove func(), err error) {
 	text, err := configFile(service.ConnectionString(), handlers, o.Listen, o.Probes)
 	if err != nil {
 		return nil, "", nil, err
 	}
-	if err := os.WriteFile(file, text, 0o600); err != nil {
-		return nil, "", nil, fmt.Errorf("write the demo's configuration: %w", err)
+	remove = func() {}
+	dir, err := os.MkdirTemp("", "qwatch-demo-")
+	if err == nil {
+		remove = func() {
+			if err := os.RemoveAll(dir); err != nil {
+				o.Logger.Warn("remove configuration", "error", err)
+			}
+		}
+		file = filepath.Join(dir, "qwatch.yaml")
+		err = os.WriteFile(file, text, 0o600)
 	}
-	cfg, _, err = config.Load(file, nil)
 	if err != nil {
+		file = ""
+		o.Notice(fmt.Sprintf("no configuration file for other commands: %v", err))
+	}
+	cfg, _, err = config.Parse(cmp.Or(file, "qwatch.yaml"), text, nil)
+	if err != nil {
+		remove()
 		return nil, "", nil, fmt.Errorf("read the demo's configuration: %w", err)
 	}
 	return cfg, file, remove, nil

@@ -7,6 +7,7 @@ import (
 	"os"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -117,5 +118,42 @@ func TestADemoThatIsStoppedWhileItStartsEndsCleanly(t *testing.T) {
 	err := demo.Run(ctx, demo.Options{Listen: "127.0.0.1:0", Probes: "127.0.0.1:0", Storage: "127.0.0.1:0"})
 	if err != nil {
 		t.Errorf("run: %v", err)
+	}
+}
+
+func TestTheDemoNeedsNoTemporaryDirectory(t *testing.T) {
+	t.Setenv("TMPDIR", "/nonexistent")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	s := &summary{said: make(chan struct{})}
+	done := make(chan error, 1)
+	var mu sync.Mutex
+	var notices []string
+	go func() {
+		done <- demo.Run(ctx, demo.Options{
+			Listen: "127.0.0.1:0", Probes: "127.0.0.1:0", Storage: "127.0.0.1:0", Summary: s,
+			Notice: func(n string) {
+				mu.Lock()
+				defer mu.Unlock()
+				notices = append(notices, n)
+			},
+		})
+	}()
+	select {
+	case <-s.said:
+	case err := <-done:
+		t.Fatalf("run: %v", err)
+	}
+	if text := s.String(); strings.Contains(text, "QWATCH_CONFIG") || !strings.Contains(text, "/metrics") {
+		t.Errorf("the summary:\n%s", text)
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Errorf("run: %v", err)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if len(notices) == 0 || !strings.HasPrefix(notices[0], "no configuration file for other commands: ") {
+		t.Errorf("notices: %q", notices)
 	}
 }

@@ -26,7 +26,9 @@ func (o Options) summarize(r app.Running, file string, service *Service) error {
 	fmt.Fprintf(tw, "  API\t%s/api/v1/queues\n", main)
 	fmt.Fprintf(tw, "  probes\t%s/livez, /readyz, /startupz (?verbose)\n", probes)
 	fmt.Fprintf(tw, "  storage\t%s\n", service.URL())
-	fmt.Fprintf(tw, "  configuration\t%s (removed at the end)\n", file)
+	if file != "" {
+		fmt.Fprintf(tw, "  configuration\t%s (removed at the end)\n", file)
+	}
 	_ = tw.Flush() // into memory
 
 	b.WriteString("\nWhat there is to see:\n\n")
@@ -36,14 +38,17 @@ func (o Options) summarize(r app.Running, file string, service *Service) error {
 	}
 	_ = tw.Flush()
 
-	fmt.Fprintf(&b, "\nLook around from another terminal:\n\n  export QWATCH_CONFIG=%s\n", file)
-	for _, args := range []string{
-		"queue list",
-		"queue peek " + account + "/audit --max 3 --body",
-		"poison list " + account + "/payments",
-		`queue send ` + account + `/orders '{"number":1}'`,
-	} {
-		fmt.Fprintf(&b, "  %s %s\n", o.Command, args)
+	b.WriteString("\nLook around from another terminal:\n\n")
+	if file != "" {
+		fmt.Fprintf(&b, "  export QWATCH_CONFIG=%s\n", file)
+		for _, args := range []string{
+			"queue list",
+			"queue peek " + account + "/audit --max 3 --body",
+			"poison list " + account + "/payments",
+			`queue send ` + account + `/orders '{"number":1}'`,
+		} {
+			fmt.Fprintf(&b, "  %s %s\n", o.Command, args)
+		}
 	}
 	fmt.Fprintf(&b, "  curl -s %s/metrics | grep queue_messages_dead_lettered_total\n", main)
 	if !isDefaultProbes(r.Probes) {
