@@ -150,9 +150,6 @@ func queueConfig(q config.Queue, o FleetOptions) queue.Config {
 	return c
 }
 
-// Accounts returns the accounts in the order of the file.
-func (f *Fleet) Accounts() []*queue.Account { return slices.Clone(f.accounts) }
-
 // Account returns the account of that configured name. The error lists the names there are.
 func (f *Fleet) Account(name string) (*queue.Account, error) {
 	names := make([]string, 0, len(f.accounts))
