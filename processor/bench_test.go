@@ -9,8 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
-	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/qwatch/qwatch/processor"
@@ -18,11 +16,11 @@ import (
 	"github.com/qwatch/qwatch/queue/queuetest"
 )
 
-// BenchmarkConsume compares the processor with a loop by hand, on the raw SDK and on package queue,
-// without a socket: what remains is what each side computes. See bench/ for the real thing.
+// BenchmarkConsume compares the processor with a loop by hand on package queue, without a socket:
+// what remains is what each side computes. Package bench has the raw SDK, over a socket.
 func BenchmarkConsume(b *testing.B) {
 	for _, c := range []int{1, 8, 32} {
-		for name, drain := range map[string]func(*testing.B, *queuetest.Server, int, int){"sdk": drainSDK, "queue": drainQueue, "processor": drainProcessor} {
+		for name, drain := range map[string]func(*testing.B, *queuetest.Server, int, int){"queue": drainQueue, "processor": drainProcessor} {
 			b.Run(fmt.Sprintf("%s/c=%d", name, c), func(b *testing.B) {
 				const n = 2000
 				var wall time.Duration
@@ -77,38 +75,6 @@ func fill(b *testing.B, srv *queuetest.Server, n int) {
 		if _, err := q.SendText(ctx, fmt.Sprintf(`{"orderId":%d,"padding":"%0170d"}`, i, 0), queue.SendOptions{}); err != nil {
 			b.Fatal(err)
 		}
-	}
-}
-
-func drainSDK(b *testing.B, srv *queuetest.Server, c, n int) {
-	var opts azqueue.ClientOptions
-	opts.ClientOptions = azcore.ClientOptions{Transport: srv}
-	svc, err := azqueue.NewServiceClientFromConnectionString(srv.ConnectionString(), &opts)
-	if err != nil {
-		b.Fatal(err)
-	}
-	q, ctx, one, lease := svc.NewQueueClient("orders"), context.Background(), int32(1), int32(60)
-	var done atomic.Int64
-	var wg sync.WaitGroup
-	for range c {
-		wg.Go(func() {
-			for {
-				r, err := q.DequeueMessages(ctx, &azqueue.DequeueMessagesOptions{NumberOfMessages: &one, VisibilityTimeout: &lease})
-				if err != nil || len(r.Messages) == 0 {
-					return
-				}
-				for _, m := range r.Messages {
-					if _, err := q.DeleteMessage(ctx, *m.MessageID, *m.PopReceipt, nil); err != nil {
-						b.Error(err)
-					}
-					done.Add(1)
-				}
-			}
-		})
-	}
-	wg.Wait()
-	if int(done.Load()) != n {
-		b.Errorf("%d of %d handled", done.Load(), n)
 	}
 }
 

@@ -118,7 +118,7 @@ func (q *Queue) created(ctx context.Context, do func() error) error {
 	if cerr := q.Create(ctx); cerr != nil {
 		return errors.Join(err, cerr)
 	}
-	q.acct.log.InfoContext(ctx, "queue created", "account", q.acct.cfg.Name, "queue", q.name)
+	q.acct.log.InfoContext(ctx, "queue created", "queue", q.name)
 	return do()
 }
 

@@ -9,7 +9,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/qwatch/qwatch/internal/config"
 	"github.com/qwatch/qwatch/internal/forward"
 	"github.com/qwatch/qwatch/queue"
 )
@@ -85,35 +84,5 @@ func TestMessagesAsCloudEvents(t *testing.T) {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
-	}
-}
-
-func TestHandlersFromConfiguration(t *testing.T) {
-	var got http.Header
-	addr := serve(t, func(_ http.ResponseWriter, r *http.Request) { got = r.Header })
-	h, err := forward.New(config.Handler{HTTP: &config.HTTPHandler{URL: queue.Secret(addr), CloudEvents: config.CloudEventsBinary}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(h.(*forward.HTTPHandler).Close)
-	if d := deliver(t, h, options{body: "x"}); d.Outcome != completed || got.Get("Ce-Specversion") != "1.0" {
-		t.Errorf("http: outcome %q, headers %v", d.Outcome, got)
-	}
-	h, err = forward.New(config.Handler{Exec: &config.ExecHandler{Command: []string{"sh", "-c", "exit 65"}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d := deliver(t, h, options{body: "x"}); d.Outcome != deadLettered {
-		t.Errorf("exec: outcome %q", d.Outcome)
-	}
-	for name, bad := range map[string]config.Handler{
-		"neither":  {},
-		"both":     {HTTP: &config.HTTPHandler{URL: "http://localhost"}, Exec: &config.ExecHandler{Command: []string{"true"}}},
-		"bad HTTP": {HTTP: &config.HTTPHandler{}},
-		"bad exec": {Exec: &config.ExecHandler{}},
-	} {
-		if h, err := forward.New(bad); err == nil || h != nil {
-			t.Errorf("%s: handler %v, error %v", name, h, err)
-		}
 	}
 }

@@ -6,34 +6,10 @@
 package forward
 
 import (
-	"errors"
 	"strings"
 	"unicode"
 	"unicode/utf8"
-
-	"github.com/qwatch/qwatch/internal/config"
-	"github.com/qwatch/qwatch/processor"
 )
-
-// New returns the handler that a configuration describes.
-func New(h config.Handler) (processor.Handler, error) {
-	switch {
-	case h.HTTP != nil && h.Exec == nil:
-		handler, err := HTTP(HTTPConfig{URL: h.HTTP.URL, Timeout: h.HTTP.Timeout, CloudEvents: CloudEvents(h.HTTP.CloudEvents)})
-		if err != nil {
-			return nil, err
-		}
-		return handler, nil
-	case h.Exec != nil && h.HTTP == nil:
-		handler, err := Exec(ExecConfig{Command: h.Exec.Command, Dir: h.Exec.Dir, Timeout: h.Exec.Timeout})
-		if err != nil {
-			return nil, err
-		}
-		return handler, nil
-	default:
-		return nil, errors.New("a handler needs exactly one of http and exec")
-	}
-}
 
 // maxReason bounds the reason that a handler gives, in bytes.
 const maxReason = 1 << 10
