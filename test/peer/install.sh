@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs the real peers that the tests of this module run against: Azurite from npm,
-# Prometheus, promtool, Alertmanager and PostgreSQL from Debian. Nothing is installed system-wide and
+# Prometheus, promtool, Alertmanager, PostgreSQL and Microsoft's Storage SDK for Python (with Python) from
+# Debian. Nothing is installed system-wide and
 # no service is started: all of it lies under ${XDG_CACHE_HOME:-~/.cache}/qwatch.
 # Run again it only checks what is there. Package peer (peer.go) reads the same layout.
 set -euo pipefail
@@ -11,6 +12,7 @@ azurite_version=$(<"$here/AZURITE_VERSION")
 azurite=$cache/azurite-$azurite_version
 debian=$cache/debian
 postgres=$cache/postgres-15
+python=$cache/azure-python
 
 say() { printf 'peers: %s\n' "$*"; }
 die() { printf 'peers: %s\n' "$*" >&2; exit 1; }
@@ -120,6 +122,45 @@ install_postgres() {
   say "$(LD_LIBRARY_PATH=$postgres/lib version "$postgres/usr/lib/postgresql/15/bin/postgres" --version | cut -d' ' -f1-3)"
 }
 
+# Microsoft's SDK for Python, as a peer for what the Go SDK does not do: client-side encryption. Of the
+# package of all of Azure only the core is unpacked.
+python_packages=(python3.11-minimal libpython3.11-minimal libpython3.11-stdlib libexpat1 libffi8 libssl3 zlib1g
+  python3-azure python3-azure-storage python3-cryptography python3-cffi-backend python3-typing-extensions python3-isodate
+  python3-six python3-requests python3-urllib3 python3-chardet python3-charset-normalizer python3-idna python3-certifi)
+
+python_says() {
+  env -i LD_LIBRARY_PATH="$1/lib" PYTHONHOME="$1/usr" PYTHONPATH="$1/usr/lib/python3/dist-packages" PYTHONDONTWRITEBYTECODE=1 \
+    "$1/usr/bin/python3.11" -c 'import azure.storage.queue as q; print("azure-storage-queue", q.__version__)' 2>&1
+}
+
+install_python() {
+  if [[ $(python_says "$python") != azure-storage-queue\ * ]]; then
+    need apt-get "this peer is a Debian package (python3-azure-storage)"
+    need dpkg "it unpacks the Debian packages"
+    say "installing Debian's python3-azure-storage"
+    rm -rf "$python" "$python.part"
+    mkdir -p "$python.part/debs" "$python.part/lib"
+    (
+      cd "$python.part/debs"
+      fetch_debs "${python_packages[@]}" || { cat apt.log >&2; exit 1; }
+      modules=./usr/lib/python3/dist-packages/azure
+      for deb in ./*.deb; do
+        case $deb in
+          ./python3-azure_*) dpkg-deb --fsys-tarfile "$deb" | tar -x -C .. "$modules/core" ;;
+          ./python3-azure-storage_*) dpkg-deb --fsys-tarfile "$deb" | tar -x -C .. "$modules/storage/queue" ;;
+          *) dpkg -x "$deb" .. ;;
+        esac
+      done
+      cd ..
+      find lib usr/lib -maxdepth 2 -name '*.so.*' -path '*-linux-gnu/*' -exec mv -t lib {} +
+      rm -rf debs etc usr/share
+    ) || die "apt-get could not bring python3-azure-storage"
+    mv "$python.part" "$python"
+  fi
+  [[ $(python_says "$python") == azure-storage-queue\ * ]] || die "python in $python does not find its SDK: $(python_says "$python")"
+  say "$(python_says "$python") for Python"
+}
+
 mkdir -p "$cache"
 need flock "install util-linux"
 exec 9>"$cache/peers.lock"
@@ -127,3 +168,4 @@ flock 9 # one install at a time; the lock goes with this process
 install_azurite
 install_debian
 install_postgres
+install_python
