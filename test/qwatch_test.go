@@ -20,6 +20,9 @@ var binary string
 func TestMain(m *testing.M) { os.Exit(testMain(m)) }
 
 func testMain(m *testing.M) int {
+	if os.Getenv(workerEnv) != "" {
+		return dedupWorker() // this process is a worker of a test's
+	}
 	folder, err := os.MkdirTemp("", "qwatch-test-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
