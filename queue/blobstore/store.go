@@ -66,6 +66,8 @@ type Store struct {
 	container string // URL
 }
 
+var _ queue.BodyChecker = (*Store)(nil)
+
 // New returns a store that signs in as the account does. It makes no request. Errors join every fault
 // of the configuration, and say when the account's sign-in is no good for blobs.
 func New(account *queue.Account, cfg Config) (*Store, error) {
