@@ -70,6 +70,8 @@ type Config struct {
 	RequireEncryption bool
 	// OnSend is called after each message the service accepted. It must be fast and safe for concurrent use.
 	OnSend func()
+	// Tracer follows sends, receives, settlements and renewals. Default: none.
+	Tracer Tracer
 }
 
 // WithDefaults returns the configuration with every default of the named queue filled in.

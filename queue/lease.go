@@ -92,6 +92,34 @@ func (m *Message) doubted() Settlement {
 }
 
 func (m *Message) delete(ctx context.Context, how Settlement) error {
+	kind := CallComplete
+	if how == DeadLettered {
+		kind = CallDeadLetter
+	}
+	return m.follow(ctx, kind, how, func(ctx context.Context) error { return m.remove(ctx, how) })
+}
+
+// follow runs a call that settles or renews the message, and tells those who want to know.
+func (m *Message) follow(ctx context.Context, kind CallKind, how Settlement, do func(context.Context) error) error {
+	var err error
+	if m.q == nil || m.q.cfg.Tracer == nil {
+		err = do(ctx)
+	} else {
+		err = m.q.traced(ctx, Call{Kind: kind, Message: m}, func(ctx context.Context, _ *Call) error { return do(ctx) })
+	}
+	if err != nil {
+		return err
+	}
+	m.mu.Lock()
+	watch := m.watch
+	m.mu.Unlock()
+	if watch != nil {
+		watch(how)
+	}
+	return nil
+}
+
+func (m *Message) remove(ctx context.Context, how Settlement) error {
 	receipt, err := m.begin(ctx)
 	if err != nil {
 		return err
@@ -123,6 +151,14 @@ func (m *Message) delete(ctx context.Context, how Settlement) error {
 }
 
 func (m *Message) update(ctx context.Context, visibility time.Duration, how Settlement) error {
+	kind := CallRenew
+	if how == Abandoned {
+		kind = CallAbandon
+	}
+	return m.follow(ctx, kind, how, func(ctx context.Context) error { return m.move(ctx, visibility, how) })
+}
+
+func (m *Message) move(ctx context.Context, visibility time.Duration, how Settlement) error {
 	receipt, err := m.begin(ctx)
 	if err != nil {
 		return err

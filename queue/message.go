@@ -68,7 +68,8 @@ type Message struct {
 	until   time.Time // local clock: when the lease lapses
 	settled Settlement
 	doubt   Settlement // what the message may be since a delete whose outcome is unknown
-	unsure  bool       // a delete was retried after a lost response and found nothing
+	watch   func(Settlement)
+	unsure  bool // a delete was retried after a lost response and found nothing
 }
 
 // Queue returns the queue the message came from.

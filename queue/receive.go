@@ -19,7 +19,19 @@ import (
 // released for some minutes instead of being returned, and handed out with Err set at its fifth
 // delivery. When no message could be read for such a reason, that is Receive's error, and until the
 // store or the vault answers again it takes no more messages.
-func (q *Queue) Receive(ctx context.Context, max int, visibility time.Duration) ([]*Message, error) {
+func (q *Queue) Receive(ctx context.Context, max int, visibility time.Duration) (ms []*Message, err error) {
+	if q.cfg.Tracer == nil {
+		return q.receive(ctx, max, visibility)
+	}
+	err = q.traced(ctx, Call{Kind: CallReceive}, func(ctx context.Context, c *Call) error {
+		ms, err = q.receive(ctx, max, visibility)
+		c.Received = ms
+		return err
+	})
+	return ms, err
+}
+
+func (q *Queue) receive(ctx context.Context, max int, visibility time.Duration) ([]*Message, error) {
 	if visibility == 0 {
 		visibility = q.cfg.VisibilityTimeout
 	}
