@@ -20,7 +20,8 @@ VULNDB := golang.org/x/vulndb@v0.0.0-20261105234957-e22db6528018
 
 FUZZTIME   ?= 10s
 BENCH      ?= .
-BENCHCOUNT ?= 6
+BENCHPKG   ?= ./...
+BENCHCOUNT ?= 3
 # Extra flags of `go test`, for instance TESTFLAGS='-run Azurite -v'.
 TESTFLAGS  ?=
 
@@ -110,9 +111,9 @@ modules:
 ##@ Now and then
 
 .PHONY: bench
-bench: ## benchmarks; BENCH=regexp picks, BENCHCOUNT repeats
+bench: ## benchmarks; BENCHPKG and BENCH pick, BENCHCOUNT repeats
 	mkdir -p bin
-	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -count $(BENCHCOUNT) -timeout 60m ./... | tee bin/bench.txt
+	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -count $(BENCHCOUNT) -timeout 60m $(BENCHPKG) | tee bin/bench.txt
 	$(TOOL) benchstat bin/bench.txt
 
 .PHONY: fuzz
