@@ -134,7 +134,7 @@ func TestUnfitKeysGoToPoison(t *testing.T) {
 	}
 }
 
-func TestBodyIsReadOnceForTheTypedHandler(t *testing.T) {
+func TestTypedHandlerGetsItsJob(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T, r *rig) {
 		var got []payment

@@ -1,13 +1,13 @@
 package dedup
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/qwatch/qwatch/processor"
+	"github.com/qwatch/qwatch/queue"
 )
 
 // maxKey bounds a business key, in bytes: it is part of an index.
@@ -18,19 +18,16 @@ func Header(name string) func(*processor.Message) (string, error) {
 	return func(m *processor.Message) (string, error) { return m.Headers[name], nil }
 }
 
-// Body is a key that lies in the body, read as a T the way processor.Typed reads it. A handler made
-// by Typed for the same T finds it read. A body that does not fit T is dead-lettered, category
-// deserialization, and one that T's Validate() error refuses as a permanent error.
+// Body is a key that lies in the body, read as a T the way processor.Typed reads it. A body that does not
+// fit T is dead-lettered, category deserialization, and one that T's Validate() error refuses as a
+// permanent error.
 func Body[T any](key func(T) string) func(*processor.Message) (string, error) {
-	return func(m *processor.Message) (value string, err error) {
-		read := processor.Typed(func(_ context.Context, job *processor.Job[T]) error {
-			value = key(job.Value)
-			return nil
-		})
-		if err := read.Handle(context.Background(), m); err != nil {
-			return "", &readyError{err}
+	return func(m *processor.Message) (string, error) {
+		v, err := queue.Decode[T](m.Message)
+		if err != nil {
+			return "", &readyError{processor.Undecodable(err)}
 		}
-		return value, nil
+		return key(v), nil
 	}
 }
 
