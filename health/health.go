@@ -50,6 +50,7 @@ const (
 	ReasonDraining       Reason = "draining"        // ending; send nothing more
 	ReasonPaused         Reason = "paused"          // somebody paused it
 	ReasonStalled        Reason = "stalled"         // a loop stopped turning
+	ReasonHandlersFail   Reason = "handlers_fail"   // what handlers call is down; the breaker is open
 	ReasonReceiveFailing Reason = "receive_failing" // the queue cannot be received from
 	ReasonOldHandler     Reason = "old_handler"     // a handler runs longer than it should
 	ReasonPoison         Reason = "poison"          // messages lie in a poison queue

@@ -46,6 +46,8 @@ type Config struct {
 	KeepUnreadable bool
 	// Retry is the delay before the next attempt.
 	Retry RetryConfig
+	// Breaker stops receiving while handlers fail as a whole. On unless Breaker.Off.
+	Breaker BreakerConfig
 	// Policy decides what becomes of a message whose handler failed. Default: it is retried.
 	Policy ErrorPolicy
 	// EmptyBackoffMin and EmptyBackoffMax bound the wait after an empty receive, which doubles
@@ -99,6 +101,7 @@ func (c Config) WithDefaults() Config {
 		c.MaxDequeueCount = 5
 	}
 	c.Retry = c.Retry.withDefaults()
+	c.Breaker = c.Breaker.withDefaults()
 	if c.EmptyBackoffMin == 0 {
 		c.EmptyBackoffMin = time.Second
 	}
@@ -166,6 +169,9 @@ func (c Config) validate() error {
 	add(r.Max < r.Initial, "longest retry delay %v is shorter than the first, %v", r.Max, r.Initial)
 	add(r.Max > queue.MaxVisibility, "longest retry delay %v is over 7 days", r.Max)
 	add(r.Jitter != Off && (r.Jitter < 0 || r.Jitter > 1), "retry jitter %v is neither 0 to 1 nor -1 for off", r.Jitter)
+	if err := c.Breaker.validate(); err != nil {
+		errs = append(errs, err)
+	}
 	for i, rule := range c.Policy.DeadLetter {
 		add(rule == nil, "dead-letter rule %d is nil", i)
 	}

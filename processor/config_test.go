@@ -17,6 +17,7 @@ func TestDefaults(t *testing.T) {
 		Concurrency: 1, VisibilityTimeout: time.Minute, LongRunningWarning: 10 * time.Minute, MaxDequeueCount: 5,
 		Retry:           processor.RetryConfig{Initial: 5 * time.Second, Max: 5 * time.Minute, Jitter: 0.1},
 		EmptyBackoffMin: time.Second, EmptyBackoffMax: 30 * time.Second, ErrorBackoffMax: time.Minute, DrainTimeout: 30 * time.Second,
+		Breaker: processor.BreakerConfig{Attempts: 10, After: 5 * time.Second, MinPause: time.Second, MaxPause: time.Minute},
 	}
 	ignore := cmpopts.IgnoreFields(processor.Config{}, "Logger", "Beat")
 	got := processor.Config{}.WithDefaults()

@@ -52,9 +52,9 @@ func (p *Processor) deliver(d *delivery) {
 			p.finished(d)
 			return
 		}
-		if category, why := p.triage(d.msg.Message); category != "" {
+		if category, why := p.triage(d); category != "" {
 			p.returned(d)
-			p.deadLetter(d, category, why, p.retryDelay(d, p.cfg.Retry.delay(d.msg.DequeueCount)))
+			p.deadLetter(d, category, why, p.retryDelay(d, p.cfg.Retry.delay(d.counted())))
 			p.finished(d)
 			return
 		}
@@ -78,11 +78,12 @@ func (p *Processor) deliver(d *delivery) {
 }
 
 // triage says whether to dead-letter a message without calling the handler, and why.
-func (p *Processor) triage(m *queue.Message) (poison.Category, string) {
+func (p *Processor) triage(d *delivery) (poison.Category, string) {
+	m := d.msg.Message
 	switch {
 	case m.Err != nil && !p.cfg.KeepUnreadable:
 		return poison.CategoryDeserialization, reason(m.Err)
-	case p.cfg.MaxDequeueCount != Off && m.DequeueCount > p.cfg.MaxDequeueCount:
+	case p.cfg.MaxDequeueCount != Off && d.counted() > p.cfg.MaxDequeueCount && !p.breaker.grant(d, p.now()):
 		return poison.CategoryMaxDequeue, fmt.Sprintf("delivered %d times, %d allowed, without being settled", m.DequeueCount, p.cfg.MaxDequeueCount)
 	case p.cfg.MaxAge > 0 && m.ReceivedAt.Sub(receivable(m)) > p.cfg.MaxAge:
 		age := m.ReceivedAt.Sub(receivable(m)).Truncate(time.Second)
@@ -130,10 +131,11 @@ func (p *Processor) call(d *delivery) error {
 // judge decides what becomes of the message.
 func (p *Processor) judge(d *delivery) decision {
 	if d.err == nil {
+		p.handlerSucceeded()
 		return decision{verdict: Complete}
 	}
 	_, panicked := errors.AsType[*PanicError](d.err)
-	v := decision{verdict: Retry, category: poison.CategoryHandler, delay: p.cfg.Retry.delay(d.msg.DequeueCount), panicked: panicked}
+	v := decision{verdict: Retry, category: poison.CategoryHandler, delay: p.cfg.Retry.delay(d.counted()), panicked: panicked}
 	if f, ok := errors.AsType[*failure](d.err); ok {
 		switch f.kind {
 		case kindPermanent, kindUnreadable:
@@ -157,13 +159,24 @@ func (p *Processor) judge(d *delivery) decision {
 		}
 	}
 	d.stage = stageJudged
-	if v.verdict == Retry {
-		_, _, interrupted := p.leaseOf(d)
-		switch {
-		case interrupted && !panicked:
+	switch v.verdict {
+	case Complete:
+		p.handlerSucceeded()
+	case Retry:
+		lease, _, cut := p.leaseOf(d)
+		if cut && !panicked {
 			v.verdict = release
-		case d.msg.LastAttempt():
+			break
+		}
+		var outage verdictOn
+		if lease == leaseHeld || !interrupted(d.err) {
+			outage = p.handlerFailed(d)
+		}
+		if d.msg.LastAttempt() && !outage.excused {
 			v.verdict, v.category = DeadLetter, poison.CategoryMaxDequeue
+		}
+		if outage.outage { // it need not wait longer than the next probe may
+			v.delay = min(v.delay, wholeSeconds(p.cfg.Breaker.MaxPause))
 		}
 	}
 	v.delay = p.retryDelay(d, v.delay)

@@ -39,6 +39,7 @@ type delivery struct {
 	stage   stage
 	release bool // received too late: give it back
 	called  bool // the handler was entered
+	excused int  // deliveries that an outage has cost the message
 	err     error
 	started time.Duration
 	took    time.Duration
@@ -47,6 +48,7 @@ type delivery struct {
 	prev, next  *delivery     // in the list of those with a handler slot
 	since       time.Duration // when it was received
 	running     bool          // has a handler slot
+	unaccounted bool          // was delivered before, and not given back by this process; see caution
 	interrupted bool          // cancelled by shutdown
 	lease       lease
 	renewing    bool // a renewal is under way
@@ -71,10 +73,12 @@ func (p *Processor) newDelivery(m *queue.Message, now time.Duration) *delivery {
 	return d
 }
 
-// hold takes handler slots for the deliveries and starts keeping their leases.
-func (p *Processor) hold(batch []*delivery) {
+// hold takes handler slots for the deliveries and starts keeping their leases. It is true when there
+// are some among them that may have ended a process, the first in a while.
+func (p *Processor) hold(batch []*delivery) (suspect bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	suspect = p.caution.received(batch, p.now())
 	for _, d := range batch {
 		d.running = true
 		p.handlers++
@@ -87,6 +91,7 @@ func (p *Processor) hold(batch []*delivery) {
 		p.last = d
 		p.lease.keep(d)
 	}
+	return suspect
 }
 
 // returned gives the handler's slot back. The lease is kept until finished. It is false if shutdown
@@ -106,6 +111,7 @@ func (p *Processor) returned(d *delivery) bool {
 
 // finished forgets a delivery.
 func (p *Processor) finished(d *delivery) {
+	p.breaker.done(d, p.now())
 	p.mu.Lock()
 	p.lease.drop(d)
 	p.finishing--
@@ -127,6 +133,7 @@ func (p *Processor) unlink(d *delivery) {
 	}
 	d.prev, d.next, d.running = nil, nil, false
 	p.handlers--
+	p.caution.returned(d)
 }
 
 // leaseOf returns what is known of the lease, when it lapses, and whether shutdown cancelled the

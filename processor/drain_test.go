@@ -251,7 +251,8 @@ func TestAReceiveUnderWayIsFinishedAndReleased(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.send("one", "two")
 		r.inject(queuetest.Fault{Operation: queuetest.OpReceive, Delay: time.Second})
-		run := r.start(processor.Config{Concurrency: 8}, r.handle(succeed))
+		// With the breaker on, the first receive asks for one message only.
+		run := r.start(processor.Config{Concurrency: 8, Breaker: processor.BreakerConfig{Off: true}}, r.handle(succeed))
 		time.Sleep(500 * time.Millisecond)
 		if took, err := run.shutdown(); took != 500*time.Millisecond || err != nil {
 			t.Errorf("shutdown took %v and ended with %v", took, err)

@@ -58,7 +58,7 @@ func (p *Processor) receive(ctx context.Context) {
 	empty := backoff{least: p.cfg.EmptyBackoffMin, most: p.cfg.EmptyBackoffMax}
 	failed := backoff{least: errorBackoffMin, most: p.cfg.ErrorBackoffMax}
 	for {
-		room := p.awaitRoom(ctx, tick)
+		room, probe := p.awaitRoom(ctx, tick)
 		if room == 0 {
 			return
 		}
@@ -78,10 +78,11 @@ func (p *Processor) receive(ctx context.Context) {
 		case len(messages) == 0:
 			wait = empty.wait()
 			p.metrics.ReceiveRequest(metric.ReceiveEmpty)
+			p.idle()
 		default:
 			empty.reset()
 			p.metrics.ReceiveRequest(metric.ReceiveMessage)
-			p.dispatch(messages)
+			p.dispatch(messages, probe)
 		}
 		if err == nil {
 			failed.reset()
@@ -93,22 +94,34 @@ func (p *Processor) receive(ctx context.Context) {
 	}
 }
 
-// awaitRoom waits for free handlers and returns how many messages may be asked for; 0 when the
-// context is done.
-func (p *Processor) awaitRoom(ctx context.Context, tick *time.Ticker) int {
+// awaitRoom waits for free handlers, and for a probe's time while the breaker is open. It returns how
+// many messages may be asked for; 0 when the context is done.
+func (p *Processor) awaitRoom(ctx context.Context, tick *time.Ticker) (room int, probe bool) {
 	for {
 		p.beat()
 		if ctx.Err() != nil {
-			return 0
+			return 0, false
 		}
+		var due <-chan time.Time
 		if n := p.room(); n > 0 {
-			return n
+			wait, open := p.breaker.next(p.now())
+			switch {
+			case !open:
+				return n, false
+			case wait > 0:
+				due = time.After(wait)
+			case p.reachable(ctx):
+				return 1, true
+			default:
+				continue
+			}
 		}
 		select {
 		case <-ctx.Done():
 		case <-p.changed:
 		case <-p.kicked:
 		case <-tick.C:
+		case <-due:
 		}
 	}
 }
@@ -117,12 +130,47 @@ func (p *Processor) awaitRoom(ctx context.Context, tick *time.Ticker) int {
 // returned: its message is settled while the next is fetched. Settling must not fall behind, though,
 // or a storage that answers receives and refuses deletes would pile messages up here.
 func (p *Processor) room() int {
+	now := p.now()
+	allowed := p.breaker.allowed(now)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.paused || p.finishing > p.cfg.Concurrency {
 		return 0
 	}
-	return min(queue.MaxReceive, p.cfg.Concurrency-p.handlers)
+	return p.caution.ask(min(queue.MaxReceive, allowed-p.handlers), now)
+}
+
+// idle takes note of an empty receive.
+func (p *Processor) idle() {
+	p.mu.Lock()
+	p.caution.wary = true
+	p.mu.Unlock()
+}
+
+// reachable asks the handler, if it can tell, whether a probe is worth a message.
+func (p *Processor) reachable(ctx context.Context) bool {
+	if p.prober == nil {
+		return true
+	}
+	asking, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	err := p.ask(asking)
+	if err == nil || ctx.Err() != nil {
+		return ctx.Err() == nil
+	}
+	wait := p.breaker.unreachable(p.now())
+	p.log.DebugContext(ctx, "what the handler calls cannot be reached", "error", reason(err), "delay", wait)
+	return false
+}
+
+// ask calls the prober. It does not panic.
+func (p *Processor) ask(ctx context.Context) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = &PanicError{Value: v}
+		}
+	}()
+	return p.prober.Probe(ctx)
 }
 
 // sleep waits, unless it is paused or resumed in between. It is false when the context is done.
@@ -171,7 +219,7 @@ func (p *Processor) receiveSucceeded(ctx context.Context) {
 }
 
 // dispatch gives each message a handler slot and a worker.
-func (p *Processor) dispatch(messages []*queue.Message) {
+func (p *Processor) dispatch(messages []*queue.Message, probe bool) {
 	p.metrics.Received(len(messages))
 	now := p.now()
 	batch := make([]*delivery, len(messages))
@@ -183,8 +231,14 @@ func (p *Processor) dispatch(messages []*queue.Message) {
 		p.metrics.Size(size)
 		p.metrics.DeliveryAttempts(m.DequeueCount)
 		batch[i] = p.newDelivery(m, now)
+		p.breaker.recognize(batch[i])
 	}
-	p.hold(batch)
+	if probe {
+		p.breaker.probe(batch[0], now)
+	}
+	if p.hold(batch) {
+		p.log.Warn("messages come again that nobody gave back; taking them one at a time")
+	}
 	for _, d := range batch {
 		p.assign(d)
 	}

@@ -49,13 +49,14 @@ type Message struct {
 // count as well.
 func (m *Message) Attempt() int { return m.DequeueCount }
 
-// LastAttempt says whether a failure now sends the message to the poison queue.
+// LastAttempt says whether a failure now sends the message to the poison queue, unless it turns out to
+// be part of an outage (see BreakerConfig).
 func (m *Message) LastAttempt() bool {
 	if m.d == nil {
 		return false
 	}
 	most := m.d.p.cfg.MaxDequeueCount
-	return most != Off && m.DequeueCount >= most
+	return most != Off && m.d.counted() >= most
 }
 
 // KeepsUnreadable says whether the processor wants messages handled that cannot be read

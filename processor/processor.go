@@ -18,6 +18,7 @@ type Processor struct {
 	q       *queue.Queue
 	handler Handler
 	prepare func(*Message) error // reads the body before the handler is called; nil: nothing to do
+	prober  Prober               // asked before a probe; nil: nobody
 	cfg     Config
 	log     *slog.Logger
 	metrics *metric.ConsumerQueue
@@ -41,6 +42,7 @@ type Processor struct {
 	moves       incident
 	held        held
 	lease       keeper
+	breaker     breaker
 
 	mu          sync.Mutex // guards what follows, keeper, and the marked fields of deliveries
 	state       State
@@ -48,6 +50,7 @@ type Processor struct {
 	handlers    int       // deliveries with a handler slot
 	finishing   int       // deliveries being settled
 	first, last *delivery // those with a handler slot, the oldest first
+	caution     caution
 }
 
 // New checks everything and returns a processor that hands the queue's messages to the handler. It
@@ -81,7 +84,10 @@ func New(q *queue.Queue, handler Handler, cfg Config) (*Processor, error) {
 	if h, ok := handler.(preparer); ok {
 		p.prepare = h.prepare
 	}
+	p.prober, _ = handler.(Prober)
 	p.lease.init(p)
+	p.breaker.init(cfg, q.Account().Now)
+	p.caution.off, p.caution.wary, p.caution.last = cfg.Breaker.Off, true, -2*cautionQuiet
 	p.metrics.Watch(p.gauges)
 	return p, nil
 }

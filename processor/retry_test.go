@@ -73,7 +73,7 @@ func TestRetriesAreSpread(t *testing.T) {
 		for i := range 32 {
 			r.send(fmt.Sprint(i))
 		}
-		r.runFor(time.Minute, fast(processor.Config{Concurrency: 32, MaxDequeueCount: 2, Retry: processor.RetryConfig{Initial: 20 * time.Second}}), r.handle(fail))
+		r.runFor(time.Minute, fast(processor.Config{Concurrency: 32, MaxDequeueCount: 2, Breaker: processor.BreakerConfig{Off: true}, Retry: processor.RetryConfig{Initial: 20 * time.Second}}), r.handle(fail))
 		seen := map[time.Duration]int{}
 		for _, c := range r.calls.list()[32:] {
 			wait := c.at.Sub(r.calls.list()[0].at).Round(time.Second)
@@ -283,7 +283,7 @@ func TestRetryCategories(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, r *rig) {
 				r.send("m")
-				r.runFor(4*time.Minute, processor.Config{MaxDequeueCount: 2}, r.handle(func(context.Context, *processor.Message) error { return test.err }))
+				r.runFor(4*time.Minute, processor.Config{MaxDequeueCount: 2, Breaker: processor.BreakerConfig{Off: true}}, r.handle(func(context.Context, *processor.Message) error { return test.err }))
 				r.counted(map[string]float64{"queue_message_retries_total{category=" + test.category + "}": 1})
 			})
 		})

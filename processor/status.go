@@ -42,6 +42,8 @@ type Status struct {
 	State           State
 	Handlers        int           // running now
 	MaxHandlers     int           // Config.Concurrency
+	BreakerOpen     bool          // not receiving, but for probes, because handlers fail as a whole
+	BreakerAge      time.Duration // how long it has been open; 0 when it is closed
 	OldestHandler   time.Duration // how long the longest-running one has been running; 0 when none runs
 	ReceiveFailures int           // since the last receive that worked
 	LastReceive     time.Time     // the last receive that worked, empty or not; zero before the first
@@ -66,6 +68,9 @@ func (p *Processor) Status() Status {
 	}
 	p.mu.Unlock()
 	s.Held += p.held.count(now)
+	if since, open := p.breaker.opened(); open {
+		s.BreakerOpen, s.BreakerAge = true, now-since
+	}
 	s.ReceiveFailures = int(p.receives.failures.Load())
 	s.LastReceive, s.LastTurn = unix(p.lastReceive.Load()), unix(p.lastTurn.Load())
 	if class := p.lastError.Load(); class != nil {
@@ -118,6 +123,6 @@ func (p *Processor) gauges() metric.GaugeSet {
 	s := p.Status()
 	return metric.GaugeSet{
 		ActiveHandlers: s.Handlers, MaxHandlers: s.MaxHandlers, OldestHandler: s.OldestHandler,
-		Paused: s.State == StatePaused, ReceiveFailures: s.ReceiveFailures, LastReceive: s.LastReceive,
+		Paused: s.State == StatePaused, BreakerOpen: s.BreakerOpen, ReceiveFailures: s.ReceiveFailures, LastReceive: s.LastReceive,
 	}
 }

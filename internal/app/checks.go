@@ -69,6 +69,11 @@ func (s *service) checks() {
 			return "paused", p.State == processor.StatePaused
 		}))
 	})
+	add("breaker", func() health.Result {
+		return degraded(health.ReasonHandlersFail, s.those(func(p processor.Status) (string, bool) {
+			return fmt.Sprintf("handlers have been failing as a whole for %v", p.BreakerAge.Round(time.Second)), p.BreakerOpen
+		}))
+	})
 	limits := s.handlerLimits()
 	add("handlers", func() health.Result {
 		return degraded(health.ReasonOldHandler, s.those(func(p processor.Status) (string, bool) {

@@ -178,3 +178,27 @@ func TestAnEndlessAnswerIsNotRead(t *testing.T) {
 		t.Errorf("outcome %q after %v: %v", d.Outcome, d.Took, d.Err)
 	}
 }
+
+func TestProbeOnlyConnects(t *testing.T) {
+	called := false
+	addr := serve(t, func(http.ResponseWriter, *http.Request) { called = true })
+	h := post(t, forward.HTTPConfig{URL: queue.Secret(addr + "/" + urlSecret)})
+	prober, ok := h.(processor.Prober)
+	if !ok {
+		t.Fatal("the HTTP handler is no prober")
+	}
+	if err := prober.Probe(t.Context()); err != nil || called {
+		t.Errorf("probe: %v; called: %v", err, called)
+	}
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = closed.Close()
+	gone := post(t, forward.HTTPConfig{URL: queue.Secret("http://user:" + urlSecret + "@" + closed.Addr().String() + "/" + urlSecret)}).(processor.Prober)
+	err = gone.Probe(t.Context())
+	hidden(t, err)
+	if want := "connection refused"; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("probe of what is not there: %v, want %q", err, want)
+	}
+}

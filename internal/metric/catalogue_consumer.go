@@ -68,6 +68,10 @@ func consumerDefs() []Def {
 			Help: "1 while the processor is paused.",
 		},
 		{
+			Name: BreakerOpen, Type: Gauge, Combine: byMax,
+			Help: "1 while the processor does not receive, but for probes, because handlers fail as a whole.",
+		},
+		{
 			Name: ConsecutiveReceiveFailures, Type: Gauge, Combine: byMax,
 			Help: "Receive requests that failed since the last that did not.",
 		},

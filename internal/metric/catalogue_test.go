@@ -51,6 +51,7 @@ func TestNamesAndLabelsAreWhatWasPromised(t *testing.T) {
 		"queue_processor_max_handlers account queue_name",
 		"queue_processor_oldest_handler_age_seconds account queue_name",
 		"queue_processor_paused account queue_name",
+		"queue_processor_breaker_open account queue_name",
 		"queue_processor_consecutive_receive_failures account queue_name",
 		"queue_processor_last_receive_timestamp_seconds account queue_name",
 		"queue_lease_renewals_total account queue_name",

@@ -232,7 +232,7 @@ func TestReplacedProcessorLosesNoCount(t *testing.T) {
 	}
 	both := map[string]float64{
 		metric.MessagesReceived: 11, metric.ActiveHandlers: 3, metric.MaxHandlers: 12, metric.OldestHandlerAge: 3600,
-		metric.ProcessorPaused: 0, metric.ConsecutiveReceiveFailures: 3, metric.LastReceive: 7,
+		metric.ProcessorPaused: 0, metric.BreakerOpen: 0, metric.ConsecutiveReceiveFailures: 3, metric.LastReceive: 7,
 	}
 	if diff := cmp.Diff(both, read()); diff != "" {
 		t.Errorf("while both run (-want +got):\n%s", diff)
@@ -240,7 +240,7 @@ func TestReplacedProcessorLosesNoCount(t *testing.T) {
 	before.Delete()
 	one := map[string]float64{
 		metric.MessagesReceived: 11, metric.ActiveHandlers: 2, metric.MaxHandlers: 8, metric.OldestHandlerAge: 60,
-		metric.ProcessorPaused: 0, metric.ConsecutiveReceiveFailures: 0, metric.LastReceive: 7,
+		metric.ProcessorPaused: 0, metric.BreakerOpen: 0, metric.ConsecutiveReceiveFailures: 0, metric.LastReceive: 7,
 	}
 	if diff := cmp.Diff(one, read()); diff != "" {
 		t.Errorf("when the first is gone (-want +got):\n%s", diff)
@@ -392,7 +392,7 @@ func TestScrapesSeeWholeQueues(t *testing.T) {
 				n++
 			}
 		}
-		if gauges := 6; n != 0 && n != whole-gauges {
+		if gauges := 7; n != 0 && n != whole-gauges {
 			t.Errorf("a scrape saw %d series of a queue that has %d", n, whole-gauges)
 		}
 	}

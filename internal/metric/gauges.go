@@ -12,6 +12,7 @@ type GaugeSet struct {
 	MaxHandlers     int
 	OldestHandler   time.Duration // 0 when none runs
 	Paused          bool
+	BreakerOpen     bool // handlers fail as a whole
 	ReceiveFailures int       // since the last success
 	LastReceive     time.Time // last receive that succeeded, empty or not; zero: none yet
 }
@@ -31,6 +32,7 @@ func gaugeDefs() []gaugeDef {
 		def(MaxHandlers, func(g GaugeSet) float64 { return float64(g.MaxHandlers) }),
 		def(OldestHandlerAge, func(g GaugeSet) float64 { return max(0, g.OldestHandler).Seconds() }),
 		def(ProcessorPaused, func(g GaugeSet) float64 { return truth(g.Paused) }),
+		def(BreakerOpen, func(g GaugeSet) float64 { return truth(g.BreakerOpen) }),
 		def(ConsecutiveReceiveFailures, func(g GaugeSet) float64 { return float64(g.ReceiveFailures) }),
 		def(LastReceive, func(g GaugeSet) float64 { return timestamp(g.LastReceive) }),
 	}
@@ -43,7 +45,7 @@ func (c *Consumer) collectGauges(ch chan<- prometheus.Metric, k queueKey, set Ga
 }
 
 // merge reads several processors of one queue as one: handlers add up, the worst age and
-// failures show, and the queue is paused when all of them are. It is false without any.
+// failures show, an open breaker as well, and the queue is paused when all of them are. It is false without any.
 func merge(readers []func() GaugeSet) (GaugeSet, bool) {
 	if len(readers) == 0 {
 		return GaugeSet{}, false
@@ -55,6 +57,7 @@ func merge(readers []func() GaugeSet) (GaugeSet, bool) {
 		sum.MaxHandlers += g.MaxHandlers
 		sum.OldestHandler = max(sum.OldestHandler, g.OldestHandler)
 		sum.Paused = sum.Paused && g.Paused
+		sum.BreakerOpen = sum.BreakerOpen || g.BreakerOpen
 		sum.ReceiveFailures = max(sum.ReceiveFailures, g.ReceiveFailures)
 		if g.LastReceive.After(sum.LastReceive) {
 			sum.LastReceive = g.LastReceive

@@ -73,6 +73,7 @@ const (
 	MaxHandlers                = "queue_processor_max_handlers"
 	OldestHandlerAge           = "queue_processor_oldest_handler_age_seconds"
 	ProcessorPaused            = "queue_processor_paused"
+	BreakerOpen                = "queue_processor_breaker_open"
 	ConsecutiveReceiveFailures = "queue_processor_consecutive_receive_failures"
 	LastReceive                = "queue_processor_last_receive_timestamp_seconds"
 	LeaseRenewals              = "queue_lease_renewals_total"

@@ -75,6 +75,7 @@ type consumerView struct {
 	State                 string   `json:"state"`
 	Handlers              int      `json:"handlers"`
 	MaxHandlers           int      `json:"maxHandlers"`
+	BreakerOpen           bool     `json:"breakerOpen"` // handlers fail as a whole
 	OldestHandlerSeconds  float64  `json:"oldestHandlerSeconds"`
 	ReceiveFailures       int      `json:"receiveFailures"` // in a row
 	LastReceiveAgeSeconds *float64 `json:"lastReceiveAgeSeconds,omitempty"`
@@ -137,7 +138,7 @@ func viewState(s collector.QueueState, now time.Time) *stateView {
 
 func viewConsumer(p processor.Status, now time.Time) *consumerView {
 	return &consumerView{
-		State: p.State.String(), Handlers: p.Handlers, MaxHandlers: p.MaxHandlers,
+		State: p.State.String(), Handlers: p.Handlers, MaxHandlers: p.MaxHandlers, BreakerOpen: p.BreakerOpen,
 		OldestHandlerSeconds: seconds(p.OldestHandler), ReceiveFailures: p.ReceiveFailures,
 		LastReceiveAgeSeconds: since(p.LastReceive, now), LastError: p.LastError,
 	}

@@ -1,0 +1,342 @@
+package processor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// BreakerConfig says when handlers are taken to fail as a whole: when what they call is down, say.
+// The processor then stops receiving, so that the outage does not use up the attempts of every
+// message, and probes until they work again.
+//
+// The breaker opens when Attempts deliveries in a row have failed, of at least three messages and for
+// at least After, without a success; or when three in a row failed as Unavailable. Permanent failures,
+// unreadable messages and handlers cut short by shutdown or a lost lease count neither way; nor does
+// a message that has failed before while others succeeded: it is a bad one. While it is open the
+// processor waits MinPause, twice as long after each probe that fails, up to MaxPause. A probe asks the
+// handler, if it is a Prober, then receives one message. A success closes the breaker; concurrency
+// then grows as messages succeed: 2, 4, 8.
+//
+// Deliveries that failed in the outage are not counted against a message, up to twenty of them; those
+// that failed as Unavailable, without a bound. After the outage a message delivered more than
+// MaxDequeueCount times, by other processes perhaps, gets one attempt more. All of that is
+// remembered in memory: a message whose budget was used up is dead-lettered by a process that has not
+// seen the outage.
+//
+// Messages that end the process are the breaker's business as well. What this process did not give
+// back itself was in the hands of one that may have died of it: such messages are handled one at a
+// time, and after a start or a wait the first receive asks for one message, so that a second crash
+// finds few others in hand. Those that are handled, or run for ten seconds, let more in.
+type BreakerConfig struct {
+	// Off turns all of it off: every delivery counts.
+	Off bool
+	// Attempts is how many in a row must fail. Default 10.
+	Attempts int
+	// After is how long they must have been failing, so that a burst of bad messages among good
+	// ones does not open it. Default 5 s; −1 off.
+	After time.Duration
+	// MinPause and MaxPause bound the wait before a probe. Default 1 s and 1 m.
+	MinPause, MaxPause time.Duration
+}
+
+// Prober is a Handler that can tell without a message whether what it calls can be reached, by
+// connecting to it, say. The context is done after ten seconds.
+type Prober interface {
+	Probe(ctx context.Context) error
+}
+
+const (
+	tripMessages   = 3  // of as many messages must the failures be
+	tripRefused    = 3  // as many Unavailable in a row open it at once
+	reopenAfter    = 3  // as many failures in a row reopen it while concurrency grows
+	maxExcused     = 20 // deliveries an outage may cost a message, unless it is certainly not to blame
+	probeTimeout   = 10 * time.Second
+	breakerMemory  = 1 << 16 // messages remembered
+	breakerOutages = 64      // rows of failures remembered as outages
+)
+
+func (c BreakerConfig) withDefaults() BreakerConfig {
+	if c.Attempts == 0 {
+		c.Attempts = 10
+	}
+	if c.After == 0 {
+		c.After = 5 * time.Second
+	}
+	if c.MinPause == 0 {
+		c.MinPause = time.Second
+		if c.MaxPause > 0 {
+			c.MinPause = min(c.MinPause, c.MaxPause)
+		}
+	}
+	if c.MaxPause == 0 {
+		c.MaxPause = max(time.Minute, c.MinPause)
+	}
+	return c
+}
+
+func (c BreakerConfig) validate() error {
+	var errs []error
+	add := func(bad bool, format string, args ...any) {
+		if bad {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	add(c.Attempts < 1, "the breaker's attempts %d are not at least 1", c.Attempts)
+	add(c.After < 0 && c.After != Off, "the breaker's least duration %v is neither positive nor -1 for off", c.After)
+	add(c.MinPause < time.Millisecond, "the breaker's shortest pause %v is under 1ms", c.MinPause)
+	add(c.MaxPause < c.MinPause, "the breaker's longest pause %v is shorter than the shortest, %v", c.MaxPause, c.MinPause)
+	return errors.Join(errs...)
+}
+
+type breakerState uint8
+
+const (
+	breakerClosed  breakerState = iota
+	breakerOpen                 // not receiving, but for probes
+	breakerGrowing              // closed again, at less than the whole concurrency
+)
+
+// breaker keeps count of failures in a row, and of what outages have cost each message. Its lock may
+// be taken while Processor.mu is not held.
+type breaker struct {
+	cfg   BreakerConfig
+	width int              // Config.Concurrency
+	most  int              // Config.MaxDequeueCount
+	clock func() time.Time // the service's
+
+	// calm is set while a success changes nothing: closed, and nothing has failed since the last.
+	calm atomic.Bool
+
+	mu      sync.Mutex
+	state   breakerState
+	changed time.Duration // when it opened or closed
+	limit   int           // on handlers, while growing
+
+	row      uint32        // number of the present row of failures
+	failures int           // in the row
+	refused  int           // Unavailable ones at the row's end
+	began    time.Duration // of the row
+	messages []string      // that failed in the row: up to tripMessages
+
+	openings uint32
+	closedAt time.Time // by the service's clock; the last time
+	outages  []uint32  // rows that were outages
+	pause    backoff
+	probeAt  time.Duration
+	probing  *delivery
+	probes   int
+
+	memory map[string]memory
+}
+
+func (b *breaker) init(cfg Config, clock func() time.Time) {
+	b.cfg, b.width, b.most, b.clock = cfg.Breaker, cfg.Concurrency, cfg.MaxDequeueCount, clock
+	b.pause = backoff{least: b.cfg.MinPause, most: b.cfg.MaxPause}
+	b.memory = map[string]memory{}
+	b.calm.Store(true)
+}
+
+// allowed is how many handlers may run.
+func (b *breaker) allowed(now time.Duration) int {
+	if b.calm.Load() {
+		return b.width
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.state != breakerGrowing {
+		return b.width
+	}
+	if now-b.changed > b.cfg.MaxPause { // nothing has spoken against it
+		b.grown()
+		return b.width
+	}
+	return b.limit
+}
+
+// grown ends the growing. The caller holds mu.
+func (b *breaker) grown() {
+	b.state = breakerClosed
+	b.pause.reset()
+	b.calm.Store(b.failures == 0)
+}
+
+// next says whether the breaker is open, and how long to wait before a probe.
+func (b *breaker) next(now time.Duration) (wait time.Duration, open bool) {
+	if b.calm.Load() {
+		return 0, false
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.probeAt - now, b.state == breakerOpen
+}
+
+// opened says whether it is open, and since when.
+func (b *breaker) opened() (since time.Duration, open bool) {
+	if b.calm.Load() {
+		return 0, false
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.changed, b.state == breakerOpen
+}
+
+// probe takes note of the message that probes. One that takes long does not keep the next from trying.
+func (b *breaker) probe(d *delivery, now time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.state == breakerOpen {
+		b.probing, b.probeAt = d, now+b.cfg.MaxPause
+		b.probes++
+	}
+}
+
+// unreachable plans the next probe after one that cost no message.
+func (b *breaker) unreachable(now time.Duration) (wait time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.probes++
+	wait = b.pause.wait()
+	b.probeAt = now + wait
+	return wait
+}
+
+// recovery is what there is to tell when the breaker closes.
+type recovery struct {
+	lasted time.Duration
+	probes int
+}
+
+// succeeded counts a success. It is not nil when that closes the breaker.
+func (b *breaker) succeeded(now time.Duration) *recovery {
+	if b.cfg.Off || b.calm.Load() {
+		return nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.failures, b.refused, b.messages = 0, 0, b.messages[:0]
+	switch b.state {
+	case breakerOpen:
+		r := &recovery{now - b.changed, b.probes}
+		b.state, b.changed, b.limit, b.probing = breakerGrowing, now, 2, nil
+		b.closedAt = b.clock()
+		if b.limit >= b.width {
+			b.grown()
+		}
+		return r
+	case breakerGrowing:
+		if b.limit++; b.limit >= b.width {
+			b.grown()
+		}
+	default:
+		b.calm.Store(true)
+	}
+	return nil
+}
+
+// verdictOn is what the breaker says about a failure.
+type verdictOn struct {
+	excused bool          // do not dead-letter the message for it
+	opened  bool          // the breaker opened with it
+	pause   time.Duration // before the first probe, then
+	outage  bool          // it is part of one: come back soon
+}
+
+// failed counts a transient failure; a refused one is certainly not the message's fault.
+func (b *breaker) failed(d *delivery, refused bool, now time.Duration) verdictOn {
+	if b.cfg.Off {
+		return verdictOn{}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.calm.Store(false)
+	m := b.recall(d.msg.ID)
+	defer func() { b.remember(d.msg.ID, m, now) }()
+	excuse := func() bool {
+		ok := refused || m.excused < maxExcused
+		if ok {
+			m.excused++
+		}
+		return ok
+	}
+	switch {
+	case b.state == breakerOpen:
+		if b.probing == d {
+			b.probing, b.probeAt = nil, now+b.pause.wait()
+		}
+		return verdictOn{excused: excuse(), outage: true}
+	case b.state == breakerGrowing && d.started < b.changed:
+		return verdictOn{excused: excuse(), outage: true} // begun in the outage that has ended
+	}
+	if m.suspect && !refused {
+		return verdictOn{}
+	}
+	if b.failures++; b.failures == 1 {
+		b.row++
+		b.began = now
+	}
+	if b.refused++; !refused {
+		b.refused = 0
+	}
+	if len(b.messages) < tripMessages && !slices.Contains(b.messages, d.msg.ID) {
+		b.messages = append(b.messages, d.msg.ID)
+	}
+	if b.trips(now) {
+		b.state, b.changed, b.probing, b.probes = breakerOpen, now, nil, 0
+		b.openings++
+		b.outages = append(b.outages[max(0, len(b.outages)-breakerOutages+1):], b.row)
+		wait := b.pause.wait()
+		b.probeAt = now + wait
+		m = b.settle(m) // what it failed before in this row
+		return verdictOn{excused: excuse(), opened: true, pause: wait, outage: true}
+	}
+	if refused {
+		return verdictOn{excused: excuse()}
+	}
+	// The row may turn out to be an outage. A last attempt in it gets another, once.
+	if d.msg.LastAttempt() && len(b.messages) >= tripMessages && m.waited != b.openings+1 {
+		m.waited = b.openings + 1
+		return verdictOn{excused: excuse()}
+	}
+	m.failed(b.row)
+	return verdictOn{}
+}
+
+func (b *breaker) trips(now time.Duration) bool {
+	switch {
+	case b.refused >= tripRefused:
+		return true
+	case b.state == breakerGrowing:
+		return b.failures >= min(reopenAfter, b.cfg.Attempts) && len(b.messages) > 1
+	default:
+		return b.failures >= b.cfg.Attempts && len(b.messages) >= tripMessages && now-b.began >= b.cfg.After
+	}
+}
+
+// counted is how many of the message's deliveries count against it, this one included.
+func (d *delivery) counted() int { return d.msg.DequeueCount - d.excused }
+
+// handlerSucceeded tells the breaker that a handler did its work.
+func (p *Processor) handlerSucceeded() {
+	r := p.breaker.succeeded(p.now())
+	if r == nil {
+		return
+	}
+	p.log.Info("handlers work again; receiving", "lasted", r.lasted, "probes", r.probes)
+	p.signal()
+}
+
+// handlerFailed tells the breaker that a handler failed in a way that may pass.
+func (p *Processor) handlerFailed(d *delivery) verdictOn {
+	f, _ := errors.AsType[*failure](d.err)
+	v := p.breaker.failed(d, f != nil && f.kind == kindUnavailable, p.now())
+	if v.opened {
+		p.log.Error("handlers fail as a whole; receiving stopped until one works",
+			"category", retryCategory(d.err), "error", reason(d.err), "delay", v.pause)
+	}
+	return v
+}
