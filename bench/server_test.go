@@ -40,10 +40,9 @@ func runServer() error {
 		return err
 	}
 	srv := &http.Server{Handler: queuetest.New(queuetest.Options{})}
-	go srv.Serve(ln) //nolint:errcheck // ends with the process
+	go func() { _ = srv.Serve(ln) }() // ends with the process
 	fmt.Println("http://" + ln.Addr().String())
-	_, err = bufio.NewReader(os.Stdin).ReadByte() // the parent's end of the pipe closes with it
-	_ = err
+	_, _ = bufio.NewReader(os.Stdin).ReadByte() // the parent's end of the pipe closes with it
 	return nil
 }
 
@@ -67,7 +66,7 @@ func startService(tb testing.TB) service {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() {
-		in.Close()
+		_ = in.Close() // the service ends when it does
 		if err := cmd.Wait(); err != nil {
 			tb.Error(err)
 		}

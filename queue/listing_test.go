@@ -83,7 +83,8 @@ func FuzzScanMessages(f *testing.F) {
 		}
 		var doc struct {
 			Messages []struct {
-				MessageId, MessageText string //nolint:revive // the document's own spelling
+				MessageID   string `xml:"MessageId"`
+				MessageText string
 			} `xml:"QueueMessage"`
 		}
 		if xml.Unmarshal([]byte(b.String()), &doc) != nil {
@@ -94,7 +95,7 @@ func FuzzScanMessages(f *testing.F) {
 		}
 		lines := strings.NewReplacer("\r\n", "\n", "\r", "\n") // what Go's decoder does, and the scanner must not
 		for i, m := range doc.Messages {
-			if lines.Replace(got[i].text) != lines.Replace(m.MessageText) || lines.Replace(got[i].id) != lines.Replace(m.MessageId) {
+			if lines.Replace(got[i].text) != lines.Replace(m.MessageText) || lines.Replace(got[i].id) != lines.Replace(m.MessageID) {
 				t.Fatalf("scanned %q, decoded %q", got[i].text, m.MessageText)
 			}
 		}

@@ -174,7 +174,7 @@ func (o SendOptions) check() (*azqueue.EnqueueMessageOptions, error) {
 	lives := DefaultTTL
 	switch {
 	case o.TimeToLive == Never:
-		out.TimeToLive, lives = ptr(int32(-1)), math.MaxInt64
+		out.TimeToLive, lives = new(int32(-1)), math.MaxInt64
 	case o.TimeToLive == 0:
 	case o.TimeToLive < time.Second || o.TimeToLive%time.Second != 0 || o.TimeToLive/time.Second > math.MaxInt32:
 		return nil, fmt.Errorf("time to live %v is not whole seconds from 1s up, nor -1 for never", o.TimeToLive)
@@ -193,9 +193,7 @@ func (o SendOptions) check() (*azqueue.EnqueueMessageOptions, error) {
 	return &out, nil
 }
 
-func ptr[T any](v T) *T { return &v }
-
-func seconds(d time.Duration) *int32 { return ptr(int32(d / time.Second)) }
+func seconds(d time.Duration) *int32 { return new(int32(d / time.Second)) }
 
 // val reads what the SDK may have left nil.
 func val[T any](p *T) (v T) {

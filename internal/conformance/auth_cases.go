@@ -150,7 +150,7 @@ var sasCases = map[string]func(*env){
 		e.create()
 		now := e.target.Now().UTC()
 		_, err := e.q.SetAccessPolicy(e.ctx, &azqueue.SetAccessPolicyOptions{QueueACL: []*azqueue.SignedIdentifier{{
-			ID: ptr("readers"), AccessPolicy: &azqueue.AccessPolicy{Start: ptr(now.Add(-time.Hour)), Expiry: ptr(now.Add(time.Hour)), Permission: ptr("r")},
+			ID: new("readers"), AccessPolicy: &azqueue.AccessPolicy{Start: new(now.Add(-time.Hour)), Expiry: new(now.Add(time.Hour)), Permission: new("r")},
 		}}})
 		e.must(err)
 		token := e.identified("readers")
@@ -169,7 +169,7 @@ var sasCases = map[string]func(*env){
 		e.expect("send with the SDK and a SAS", outcome(err), "ok")
 		r, err := q.DequeueMessage(e.ctx, nil)
 		e.must(err)
-		u, err := q.UpdateMessage(e.ctx, *r.Messages[0].MessageID, *r.Messages[0].PopReceipt, "b", &azqueue.UpdateMessageOptions{VisibilityTimeout: ptr(int32(30))})
+		u, err := q.UpdateMessage(e.ctx, *r.Messages[0].MessageID, *r.Messages[0].PopReceipt, "b", &azqueue.UpdateMessageOptions{VisibilityTimeout: new(int32(30))})
 		e.must(err)
 		_, err = q.DeleteMessage(e.ctx, *r.Messages[0].MessageID, *u.PopReceipt, nil)
 		e.expect("delete with the SDK and a SAS", outcome(err), "ok")

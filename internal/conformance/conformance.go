@@ -232,5 +232,3 @@ func (e *env) peekTexts() []string {
 	}
 	return texts
 }
-
-func ptr[T any](v T) *T { return &v }

@@ -12,7 +12,7 @@ func escape(s string) string { return url.QueryEscape(s) }
 var expiryCases = map[string]func(*env){
 	"a message expires": func(e *env) {
 		e.create()
-		r, err := e.q.EnqueueMessage(e.ctx, "short", &azqueue.EnqueueMessageOptions{TimeToLive: ptr(int32(2))})
+		r, err := e.q.EnqueueMessage(e.ctx, "short", &azqueue.EnqueueMessageOptions{TimeToLive: new(int32(2))})
 		e.must(err)
 		sent := r.Messages[0]
 		e.expect("time to live", sent.ExpirationTime.Sub(*sent.InsertionTime), 2*time.Second)
@@ -28,27 +28,27 @@ var expiryCases = map[string]func(*env){
 	},
 	"a message expires while it is leased": func(e *env) {
 		e.create()
-		_, err := e.q.EnqueueMessage(e.ctx, "short", &azqueue.EnqueueMessageOptions{TimeToLive: ptr(int32(2))})
+		_, err := e.q.EnqueueMessage(e.ctx, "short", &azqueue.EnqueueMessageOptions{TimeToLive: new(int32(2))})
 		e.must(err)
 		m := e.one(30)
 		e.target.Sleep(2200 * time.Millisecond)
-		_, err = e.q.UpdateMessage(e.ctx, *m.MessageID, *m.PopReceipt, "x", &azqueue.UpdateMessageOptions{VisibilityTimeout: ptr(int32(9))})
+		_, err = e.q.UpdateMessage(e.ctx, *m.MessageID, *m.PopReceipt, "x", &azqueue.UpdateMessageOptions{VisibilityTimeout: new(int32(9))})
 		e.expect("update a leased message that expired", outcome(err), "404 MessageNotFound")
 	},
 	"a lease may outlast the message": func(e *env) {
 		e.create()
-		_, err := e.q.EnqueueMessage(e.ctx, "short", &azqueue.EnqueueMessageOptions{TimeToLive: ptr(int32(5))})
+		_, err := e.q.EnqueueMessage(e.ctx, "short", &azqueue.EnqueueMessageOptions{TimeToLive: new(int32(5))})
 		e.must(err)
 		m := e.one(30)
-		_, err = e.q.UpdateMessage(e.ctx, *m.MessageID, *m.PopReceipt, "x", &azqueue.UpdateMessageOptions{VisibilityTimeout: ptr(int32(60))})
+		_, err = e.q.UpdateMessage(e.ctx, *m.MessageID, *m.PopReceipt, "x", &azqueue.UpdateMessageOptions{VisibilityTimeout: new(int32(60))})
 		e.expect("update past the expiration", outcome(err), "ok")
 	},
 	"times to live have rules": func(e *env) {
 		e.create()
-		r, err := e.q.EnqueueMessage(e.ctx, "forever", &azqueue.EnqueueMessageOptions{TimeToLive: ptr(int32(-1))})
+		r, err := e.q.EnqueueMessage(e.ctx, "forever", &azqueue.EnqueueMessageOptions{TimeToLive: new(int32(-1))})
 		e.must(err)
 		e.expect("year of expiration with -1", r.Messages[0].ExpirationTime.Year(), 9999)
-		r, err = e.q.EnqueueMessage(e.ctx, "68 years", &azqueue.EnqueueMessageOptions{TimeToLive: ptr(int32(2147483647))})
+		r, err = e.q.EnqueueMessage(e.ctx, "68 years", &azqueue.EnqueueMessageOptions{TimeToLive: new(int32(2147483647))})
 		e.must(err)
 		e.expect("time to live of 2147483647 s", r.Messages[0].ExpirationTime.Sub(*r.Messages[0].InsertionTime), 2147483647*time.Second)
 		send := func(query string) string { return e.messages("POST", query, document("x")).String() }

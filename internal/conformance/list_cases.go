@@ -13,22 +13,22 @@ var listCases = map[string]func(*env){
 	"queues are listed by prefix": func(e *env) {
 		for _, i := range []int{3, 1, 4, 0, 2} {
 			_, err := e.svc.NewQueueClient(fmt.Sprintf("%s-one-%d", e.name, i)).Create(e.ctx, &azqueue.CreateOptions{
-				Metadata: map[string]*string{"place": ptr(fmt.Sprintf("<%d>", i))},
+				Metadata: map[string]*string{"place": new(fmt.Sprintf("<%d>", i))},
 			})
 			e.must(err)
 		}
 		_, err := e.svc.NewQueueClient(e.name+"-two").Create(e.ctx, nil)
 		e.must(err)
 
-		all := e.list(&azqueue.ListQueuesOptions{Prefix: ptr(e.name + "-one-")})
+		all := e.list(&azqueue.ListQueuesOptions{Prefix: new(e.name + "-one-")})
 		e.expect("queues with a prefix", all, "[[one-0 one-1 one-2 one-3 one-4]]")
-		pages := e.list(&azqueue.ListQueuesOptions{Prefix: ptr(e.name + "-one-"), MaxResults: ptr(int32(2))})
+		pages := e.list(&azqueue.ListQueuesOptions{Prefix: new(e.name + "-one-"), MaxResults: new(int32(2))})
 		e.expect("queues in pages of two", pages, "[[one-0 one-1] [one-2 one-3] [one-4]]")
-		meta := e.list(&azqueue.ListQueuesOptions{Prefix: ptr(e.name + "-one-"), Include: azqueue.ListQueuesInclude{Metadata: true}})
+		meta := e.list(&azqueue.ListQueuesOptions{Prefix: new(e.name + "-one-"), Include: azqueue.ListQueuesInclude{Metadata: true}})
 		e.expect("queues with metadata", meta, "[[one-0:place=<0> one-1:place=<1> one-2:place=<2> one-3:place=<3> one-4:place=<4>]]")
-		e.expect("queues with a prefix that none has", e.list(&azqueue.ListQueuesOptions{Prefix: ptr(e.name + "-none")}), "[[]]")
-		e.expect("queues with a name as the prefix", e.list(&azqueue.ListQueuesOptions{Prefix: ptr(e.name + "-two")}), "[[two]]")
-		e.expect("a last page that is full", e.list(&azqueue.ListQueuesOptions{Prefix: ptr(e.name + "-one-"), MaxResults: ptr(int32(5))}), "[[one-0 one-1 one-2 one-3 one-4]]")
+		e.expect("queues with a prefix that none has", e.list(&azqueue.ListQueuesOptions{Prefix: new(e.name + "-none")}), "[[]]")
+		e.expect("queues with a name as the prefix", e.list(&azqueue.ListQueuesOptions{Prefix: new(e.name + "-two")}), "[[two]]")
+		e.expect("a last page that is full", e.list(&azqueue.ListQueuesOptions{Prefix: new(e.name + "-one-"), MaxResults: new(int32(5))}), "[[one-0 one-1 one-2 one-3 one-4]]")
 	},
 	"a page of queues has limits": func(e *env) {
 		list := func(query string) string {

@@ -111,7 +111,7 @@ var messageCases = map[string]func(*env){
 	},
 	"a delayed message appears later": func(e *env) {
 		e.create()
-		r, err := e.q.EnqueueMessage(e.ctx, "later", &azqueue.EnqueueMessageOptions{VisibilityTimeout: ptr(int32(2))})
+		r, err := e.q.EnqueueMessage(e.ctx, "later", &azqueue.EnqueueMessageOptions{VisibilityTimeout: new(int32(2))})
 		e.must(err)
 		e.expect("delay", r.Messages[0].TimeNextVisible.Sub(*r.Messages[0].InsertionTime), 2*time.Second)
 		e.send("now")
@@ -123,7 +123,7 @@ var messageCases = map[string]func(*env){
 	},
 	"a delayed message can be deleted with its receipt": func(e *env) {
 		e.create()
-		r, err := e.q.EnqueueMessage(e.ctx, "later", &azqueue.EnqueueMessageOptions{VisibilityTimeout: ptr(int32(60))})
+		r, err := e.q.EnqueueMessage(e.ctx, "later", &azqueue.EnqueueMessageOptions{VisibilityTimeout: new(int32(60))})
 		e.must(err)
 		_, err = e.q.DeleteMessage(e.ctx, *r.Messages[0].MessageID, *r.Messages[0].PopReceipt, nil)
 		e.expect("delete a delayed message", outcome(err), "ok")
@@ -154,7 +154,7 @@ var leaseCases = map[string]func(*env){
 		e.expect("whether the second delivery has another receipt", *second.PopReceipt != *first.PopReceipt, true)
 		_, err := e.q.DeleteMessage(e.ctx, *first.MessageID, *first.PopReceipt, nil)
 		e.expect("delete with the first delivery's receipt", outcome(err), "400 PopReceiptMismatch")
-		_, err = e.q.UpdateMessage(e.ctx, *first.MessageID, *first.PopReceipt, "x", &azqueue.UpdateMessageOptions{VisibilityTimeout: ptr(int32(9))})
+		_, err = e.q.UpdateMessage(e.ctx, *first.MessageID, *first.PopReceipt, "x", &azqueue.UpdateMessageOptions{VisibilityTimeout: new(int32(9))})
 		e.expect("update with the first delivery's receipt", outcome(err), "400 PopReceiptMismatch")
 		_, err = e.q.DeleteMessage(e.ctx, *second.MessageID, *second.PopReceipt, nil)
 		e.expect("delete with the second delivery's receipt", outcome(err), "ok")
@@ -173,7 +173,7 @@ var leaseCases = map[string]func(*env){
 		e.send("a")
 		m := e.one(1)
 		e.target.Sleep(1200 * time.Millisecond)
-		_, err := e.q.UpdateMessage(e.ctx, *m.MessageID, *m.PopReceipt, "a", &azqueue.UpdateMessageOptions{VisibilityTimeout: ptr(int32(30))})
+		_, err := e.q.UpdateMessage(e.ctx, *m.MessageID, *m.PopReceipt, "a", &azqueue.UpdateMessageOptions{VisibilityTimeout: new(int32(30))})
 		e.expect("update after the lease lapsed", outcome(err), "ok")
 		e.expect("messages after the late update", len(e.receive(1, 1)), 0)
 	},
@@ -181,7 +181,7 @@ var leaseCases = map[string]func(*env){
 		e.create()
 		sent := e.send("before")[0]
 		m := e.one(1)
-		u, err := e.q.UpdateMessage(e.ctx, *m.MessageID, *m.PopReceipt, "after & <more>", &azqueue.UpdateMessageOptions{VisibilityTimeout: ptr(int32(3))})
+		u, err := e.q.UpdateMessage(e.ctx, *m.MessageID, *m.PopReceipt, "after & <more>", &azqueue.UpdateMessageOptions{VisibilityTimeout: new(int32(3))})
 		e.must(err)
 		e.expect("whether an update makes another receipt", *u.PopReceipt != *m.PopReceipt, true)
 		if d := u.TimeNextVisible.Sub(*u.Date) - 3*time.Second; d.Abs() > time.Second {
@@ -189,7 +189,7 @@ var leaseCases = map[string]func(*env){
 		}
 		_, err = e.q.DeleteMessage(e.ctx, *m.MessageID, *m.PopReceipt, nil)
 		e.expect("delete with the receipt from before the update", outcome(err), "400 PopReceiptMismatch")
-		_, err = e.q.UpdateMessage(e.ctx, *m.MessageID, *m.PopReceipt, "x", &azqueue.UpdateMessageOptions{VisibilityTimeout: ptr(int32(9))})
+		_, err = e.q.UpdateMessage(e.ctx, *m.MessageID, *m.PopReceipt, "x", &azqueue.UpdateMessageOptions{VisibilityTimeout: new(int32(9))})
 		e.expect("update with the receipt from before the update", outcome(err), "400 PopReceiptMismatch")
 		e.target.Sleep(1200 * time.Millisecond)
 		e.expect("messages after the first lease, which was renewed", len(e.peek()), 0)
@@ -204,7 +204,7 @@ var leaseCases = map[string]func(*env){
 		e.create()
 		e.send("a", "b")
 		m := e.one(30)
-		_, err := e.q.UpdateMessage(e.ctx, *m.MessageID, *m.PopReceipt, "a", &azqueue.UpdateMessageOptions{VisibilityTimeout: ptr(int32(0))})
+		_, err := e.q.UpdateMessage(e.ctx, *m.MessageID, *m.PopReceipt, "a", &azqueue.UpdateMessageOptions{VisibilityTimeout: new(int32(0))})
 		e.must(err)
 		e.expect("messages after giving one back", e.peekTexts(), "[b a]")
 	},
@@ -212,7 +212,7 @@ var leaseCases = map[string]func(*env){
 		e.create()
 		e.send("a")
 		m := e.one(30)
-		_, err := e.q.UpdateMessage(e.ctx, *m.MessageID, *m.PopReceipt, "", &azqueue.UpdateMessageOptions{VisibilityTimeout: ptr(int32(0))})
+		_, err := e.q.UpdateMessage(e.ctx, *m.MessageID, *m.PopReceipt, "", &azqueue.UpdateMessageOptions{VisibilityTimeout: new(int32(0))})
 		e.must(err)
 		e.expect("text after an update with an empty one", fmt.Sprintf("%q", text(e.one(30).MessageText)), `""`)
 	},
@@ -229,7 +229,7 @@ var leaseCases = map[string]func(*env){
 		sent := e.send("a", "b")
 		_, err := e.q.DeleteMessage(e.ctx, *sent[0].MessageID, *sent[0].PopReceipt, nil)
 		e.expect("delete with the receipt of the send", outcome(err), "ok")
-		_, err = e.q.UpdateMessage(e.ctx, *sent[1].MessageID, *sent[1].PopReceipt, "b", &azqueue.UpdateMessageOptions{VisibilityTimeout: ptr(int32(30))})
+		_, err = e.q.UpdateMessage(e.ctx, *sent[1].MessageID, *sent[1].PopReceipt, "b", &azqueue.UpdateMessageOptions{VisibilityTimeout: new(int32(30))})
 		e.expect("update with the receipt of the send", outcome(err), "ok")
 		e.expect("messages after that", len(e.peek()), 0)
 	},
@@ -241,7 +241,7 @@ var leaseCases = map[string]func(*env){
 		e.expect("delete", outcome(err), "ok")
 		_, err = e.q.DeleteMessage(e.ctx, *m.MessageID, *m.PopReceipt, nil)
 		e.expect("delete again", outcome(err), "404 MessageNotFound")
-		_, err = e.q.UpdateMessage(e.ctx, *m.MessageID, *m.PopReceipt, "x", &azqueue.UpdateMessageOptions{VisibilityTimeout: ptr(int32(9))})
+		_, err = e.q.UpdateMessage(e.ctx, *m.MessageID, *m.PopReceipt, "x", &azqueue.UpdateMessageOptions{VisibilityTimeout: new(int32(9))})
 		e.expect("update a deleted message", outcome(err), "404 MessageNotFound")
 		_, err = e.q.DeleteMessage(e.ctx, "00000000-0000-0000-0000-000000000000", *other.PopReceipt, nil)
 		e.expect("delete with an unknown id", outcome(err), "404 MessageNotFound")
@@ -251,7 +251,7 @@ var leaseCases = map[string]func(*env){
 		e.expect("delete with another message's receipt", outcome(err), "400 PopReceiptMismatch")
 		_, err = e.q.DeleteMessage(e.ctx, *other.MessageID, "garbage", nil)
 		e.expect("delete with a receipt that is none", outcome(err), "400 InvalidQueryParameterValue")
-		_, err = e.q.UpdateMessage(e.ctx, *other.MessageID, "garbage", "x", &azqueue.UpdateMessageOptions{VisibilityTimeout: ptr(int32(9))})
+		_, err = e.q.UpdateMessage(e.ctx, *other.MessageID, "garbage", "x", &azqueue.UpdateMessageOptions{VisibilityTimeout: new(int32(9))})
 		e.expect("update with a receipt that is none", outcome(err), "400 InvalidQueryParameterValue")
 		r := e.do(request{method: "DELETE", path: "/" + e.name + "/messages/" + *other.MessageID})
 		e.expect("delete without a receipt", r.String(), "400 MissingRequiredQueryParameter")

@@ -65,10 +65,10 @@ var queueCases = map[string]func(*env){
 		}
 	},
 	"metadata is replaced as a whole": func(e *env) {
-		_, err := e.q.Create(e.ctx, &azqueue.CreateOptions{Metadata: map[string]*string{"team": ptr("ops"), "owner_1": ptr("Kim & Co <1>")}})
+		_, err := e.q.Create(e.ctx, &azqueue.CreateOptions{Metadata: map[string]*string{"team": new("ops"), "owner_1": new("Kim & Co <1>")}})
 		e.must(err)
 		e.expect("metadata after creation", e.metadata(), "owner_1=Kim & Co <1> team=ops")
-		_, err = e.q.SetMetadata(e.ctx, &azqueue.SetMetadataOptions{Metadata: map[string]*string{"tier": ptr("1")}})
+		_, err = e.q.SetMetadata(e.ctx, &azqueue.SetMetadataOptions{Metadata: map[string]*string{"tier": new("1")}})
 		e.must(err)
 		e.expect("metadata after setting other", e.metadata(), "tier=1")
 		_, err = e.q.SetMetadata(e.ctx, nil)
@@ -94,7 +94,7 @@ var queueCases = map[string]func(*env){
 		e.send("a", "b", "c")
 		e.receive(2, 30)
 		e.expect("count of three, two of them hidden", e.count(), 3)
-		_, err := e.q.EnqueueMessage(e.ctx, "later", &azqueue.EnqueueMessageOptions{VisibilityTimeout: ptr(int32(60))})
+		_, err := e.q.EnqueueMessage(e.ctx, "later", &azqueue.EnqueueMessageOptions{VisibilityTimeout: new(int32(60))})
 		e.must(err)
 		e.expect("count with a delayed one more", e.count(), 4)
 		r := e.do(request{method: "HEAD", path: "/" + e.name, query: "comp=metadata"})
@@ -116,7 +116,7 @@ var queueCases = map[string]func(*env){
 		e.create()
 		start := e.target.Now().UTC().Truncate(time.Second)
 		_, err := e.q.SetAccessPolicy(e.ctx, &azqueue.SetAccessPolicyOptions{QueueACL: []*azqueue.SignedIdentifier{{
-			ID: ptr("readers"), AccessPolicy: &azqueue.AccessPolicy{Start: &start, Expiry: ptr(start.Add(time.Hour)), Permission: ptr("r")},
+			ID: new("readers"), AccessPolicy: &azqueue.AccessPolicy{Start: &start, Expiry: new(start.Add(time.Hour)), Permission: new("r")},
 		}}})
 		e.must(err)
 		r, err := e.q.GetAccessPolicy(e.ctx, nil)
@@ -147,7 +147,7 @@ func everything(e *env, of string) {
 	const id, receipt = "b456bcfc-34c2-4b2c-ba85-93886c55a02b", "AgAAAAMAAAAAAAAAdRjwqGgEkEc="
 	_, err = e.q.DeleteMessage(e.ctx, id, receipt, nil)
 	e.expect("delete a message "+of, outcome(err), "404 QueueNotFound")
-	_, err = e.q.UpdateMessage(e.ctx, id, receipt, "x", &azqueue.UpdateMessageOptions{VisibilityTimeout: ptr(int32(1))})
+	_, err = e.q.UpdateMessage(e.ctx, id, receipt, "x", &azqueue.UpdateMessageOptions{VisibilityTimeout: new(int32(1))})
 	e.expect("update a message "+of, outcome(err), "404 QueueNotFound")
 	_, err = e.q.GetAccessPolicy(e.ctx, nil)
 	e.expect("access policy "+of, outcome(err), "404 QueueNotFound")

@@ -48,7 +48,8 @@ func must(t *testing.T, err error) {
 	}
 }
 
-func ptr[T any](v T) *T { return &v }
+//go:fix inline
+func ptr[T any](v T) *T { return new(v) }
 
 func send(t *testing.T, q *azqueue.QueueClient, texts ...string) {
 	t.Helper()

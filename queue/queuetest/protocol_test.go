@@ -63,7 +63,7 @@ func TestEveryPageOfQueuesIsSortedAndWhole(t *testing.T) {
 	svc, err := azqueue.NewServiceClientWithNoCredential(base, options(s))
 	must(t, err)
 	var names []string
-	for p := svc.NewListQueuesPager(&azqueue.ListQueuesOptions{MaxResults: ptr(int32(7))}); p.More(); {
+	for p := svc.NewListQueuesPager(&azqueue.ListQueuesOptions{MaxResults: new(int32(7))}); p.More(); {
 		r, err := p.NextPage(t.Context())
 		must(t, err)
 		for _, q := range r.Queues {
@@ -77,11 +77,11 @@ func TestEveryPageOfQueuesIsSortedAndWhole(t *testing.T) {
 func TestPeekAndReceiveReapExpiredMessages(t *testing.T) {
 	for name, see := range map[string]func(*azqueue.QueueClient) error{
 		"peek": func(q *azqueue.QueueClient) error {
-			_, err := q.PeekMessages(t.Context(), &azqueue.PeekMessagesOptions{NumberOfMessages: ptr(int32(32))})
+			_, err := q.PeekMessages(t.Context(), &azqueue.PeekMessagesOptions{NumberOfMessages: new(int32(32))})
 			return err
 		},
 		"receive": func(q *azqueue.QueueClient) error {
-			_, err := q.DequeueMessages(t.Context(), &azqueue.DequeueMessagesOptions{NumberOfMessages: ptr(int32(32))})
+			_, err := q.DequeueMessages(t.Context(), &azqueue.DequeueMessagesOptions{NumberOfMessages: new(int32(32))})
 			return err
 		},
 	} {

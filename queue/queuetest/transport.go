@@ -3,6 +3,7 @@ package queuetest
 import (
 	"errors"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -73,9 +74,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		panic(http.ErrAbortHandler)
 	}
 	to := w.Header()
-	for k, v := range h {
-		to[k] = v
-	}
+	maps.Copy(to, h)
 	out := c.out
 	if len(out) > 0 || c.status != http.StatusNoContent {
 		to["Content-Length"] = []string{strconv.Itoa(len(out))}

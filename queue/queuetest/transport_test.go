@@ -93,7 +93,7 @@ func TestConcurrentClients(t *testing.T) {
 				if done || t.Failed() {
 					return
 				}
-				r, err := q.DequeueMessages(t.Context(), &azqueue.DequeueMessagesOptions{NumberOfMessages: ptr(int32(7)), VisibilityTimeout: ptr(int32(600))})
+				r, err := q.DequeueMessages(t.Context(), &azqueue.DequeueMessagesOptions{NumberOfMessages: new(int32(7)), VisibilityTimeout: new(int32(600))})
 				if err != nil {
 					t.Error(err)
 					return
