@@ -93,7 +93,11 @@ func die() {
 }
 
 func (c workerConfig) run(ctx context.Context) error {
-	account, err := queue.NewAccount(queue.AccountConfig{Name: "test", ConnectionString: queue.Secret(c.Azurite), Transport: dyingClient{c.Crash}})
+	var client dyingClient
+	if c.Crash == crashRenewal {
+		client.after = http.MethodPut // of the update that renews
+	}
+	account, err := queue.NewAccount(queue.AccountConfig{Name: "test", ConnectionString: queue.Secret(c.Azurite), Transport: client})
 	if err != nil {
 		return err
 	}
@@ -189,13 +193,17 @@ func (c workerConfig) open(ctx context.Context) (dedup.Store, func(context.Conte
 // partitionOf is where the effect of a key lies.
 func partitionOf(key string) string { return "customer of " + key }
 
-// dyingClient is the HTTP client of a worker that may die as a renewal's answer arrives.
-type dyingClient struct{ crash string }
+// dyingClient is the HTTP client of a worker that dies before it sends a request, or when the answer to
+// one arrives, by the request's method.
+type dyingClient struct{ before, after string }
 
 // Do implements azcore's policy.Transporter.
 func (d dyingClient) Do(req *http.Request) (*http.Response, error) {
+	if req.Method == d.before {
+		die()
+	}
 	resp, err := http.DefaultClient.Do(req)
-	if d.crash == crashRenewal && req.Method == http.MethodPut {
+	if req.Method == d.after {
 		die()
 	}
 	return resp, err

@@ -20,8 +20,11 @@ var binary string
 func TestMain(m *testing.M) { os.Exit(testMain(m)) }
 
 func testMain(m *testing.M) int {
-	if os.Getenv(workerEnv) != "" {
-		return dedupWorker() // this process is a worker of a test's
+	switch { // is this process a worker of a test's?
+	case os.Getenv(workerEnv) != "":
+		return dedupWorker()
+	case os.Getenv(failingEnv) != "":
+		return failingWorker()
 	}
 	folder, err := os.MkdirTemp("", "qwatch-test-")
 	if err != nil {

@@ -175,9 +175,8 @@ func (s *TablesStore) Purge(ctx context.Context, olderThan time.Duration) (int, 
 	if olderThan <= s.opts.Lease {
 		return 0, fmt.Errorf("purge the idempotency table: an age of %v is not longer than the lease, %v", olderThan, s.opts.Lease)
 	}
-	before := time.Now().Add(-olderThan).UTC().Format(time.RFC3339)
 	old := table.Query{
-		Filter: fmt.Sprintf("RowKey ge '%s' and RowKey lt '%s' and Timestamp lt datetime'%s'", rowPrefix, rowPrefix+"~", before),
+		Filter: fmt.Sprintf("RowKey ge '%s' and RowKey lt '%s~' and Timestamp lt %s", rowPrefix, rowPrefix, table.Literal(time.Now().Add(-olderThan))),
 		Select: "PartitionKey,RowKey",
 	}
 	n, err := s.table.DeleteAll(ctx, s.table.Query(ctx, old))

@@ -164,7 +164,7 @@ func (s *TablesStore) List(ctx context.Context, opts ListOptions) iter.Seq2[Fail
 		filter = append(filter, "PartitionKey eq '"+escape(opts.Queue)+"'")
 	}
 	if !opts.Since.IsZero() {
-		filter = append(filter, propDeadLetteredAt+" ge datetime'"+opts.Since.UTC().Format(time.RFC3339Nano)+"'")
+		filter = append(filter, propDeadLetteredAt+" ge "+table.Literal(opts.Since))
 	}
 	q := table.Query{Filter: strings.Join(filter, " and ")}
 	if !opts.Bodies {
@@ -201,7 +201,7 @@ func (s *TablesStore) Purge(ctx context.Context, olderThan time.Duration) (int, 
 	if olderThan <= 0 {
 		return 0, fmt.Errorf("purge failures: an age of %v is not positive", olderThan)
 	}
-	old := table.Query{Filter: "Timestamp lt datetime'" + time.Now().Add(-olderThan).UTC().Format(time.RFC3339) + "'", Select: keys}
+	old := table.Query{Filter: "Timestamp lt " + table.Literal(time.Now().Add(-olderThan)), Select: keys}
 	n, err := s.table.DeleteAll(ctx, s.table.Query(ctx, old))
 	if err != nil {
 		return n, fmt.Errorf("purge failures: %w", err)

@@ -17,7 +17,6 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 )
 
@@ -196,6 +195,11 @@ func (t *Table) Submit(ctx context.Context, actions []aztables.TransactionAction
 	})
 }
 
+// Literal is a time as a query's filter has it.
+func Literal(t time.Time) string {
+	return t.UTC().Format("datetime'2006-01-02T15:04:05.0000000Z'")
+}
+
 // A Query selects entities.
 type Query struct {
 	Filter string // OData
@@ -207,7 +211,7 @@ func (t *Table) Query(ctx context.Context, q Query) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
 		opts := &aztables.ListEntitiesOptions{Filter: &q.Filter}
 		if q.Select != "" {
-			opts.Select = to.Ptr(q.Select)
+			opts.Select = &q.Select
 		}
 		for pages := t.client.NewListEntitiesPager(opts); pages.More(); {
 			var page aztables.ListEntitiesResponse

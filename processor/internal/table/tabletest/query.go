@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"strings"
+	"time"
 	"unicode/utf16"
 )
 
@@ -31,7 +32,7 @@ func tooLarge(properties map[string]json.RawMessage) string {
 	return ""
 }
 
-// query understands comparisons joined by " and ", with texts and times, which are compared as text.
+// query understands comparisons joined by " and ", with texts and times.
 func (s *Service) query(c call) answer {
 	if s.tables[c.table] == nil {
 		return refusal(http.StatusNotFound, "TableNotFound")
@@ -72,13 +73,27 @@ func matches(filter string, properties map[string]json.RawMessage) bool {
 		if !ok {
 			return false
 		}
-		want := strings.TrimSuffix(strings.TrimPrefix(strings.TrimPrefix(f[2], "datetime"), "'"), "'")
-		n := strings.Compare(text(raw), strings.ReplaceAll(want, "''", "'"))
+		n := compare(text(raw), f[2])
 		if ok := map[string]bool{"eq": n == 0, "ne": n != 0, "lt": n < 0, "le": n <= 0, "gt": n > 0, "ge": n >= 0}[f[1]]; !ok {
 			return false
 		}
 	}
 	return true
+}
+
+// compare compares a property's value with a filter's literal.
+func compare(value, literal string) int {
+	s, isTime := strings.CutPrefix(literal, "datetime")
+	s = strings.ReplaceAll(strings.TrimSuffix(strings.TrimPrefix(s, "'"), "'"), "''", "'")
+	if !isTime {
+		return strings.Compare(value, s)
+	}
+	a, errA := time.Parse(time.RFC3339, value)
+	b, errB := time.Parse(time.RFC3339, s)
+	if errA != nil || errB != nil {
+		panic("tabletest: cannot compare " + value + " and " + literal)
+	}
+	return a.Compare(b)
 }
 
 func selected(names string, properties map[string]json.RawMessage) map[string]json.RawMessage {
