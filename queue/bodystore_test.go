@@ -189,6 +189,19 @@ func TestBodyStoreWhoseReferenceNobodyCanCarry(t *testing.T) {
 	}
 }
 
+// A reference can be too large as well: the body does not stay behind.
+func TestBodyStoreWhoseReferenceDoesNotFit(t *testing.T) {
+	store := newMemory()
+	long := `"body-1` + strings.Repeat(" ", queue.MaxTextBytes) + `"`
+	each(t, queue.Config{BodyStore: odd{store, long}, BodyStoreThreshold: 1}, func(f *fixture) {
+		deleted := false
+		store.gone = func() { deleted = true }
+		if _, err := f.q.Send(f.ctx, "body", queue.SendOptions{}); !errors.Is(err, queue.ErrTooLarge) || !deleted {
+			t.Errorf("error %v, deleted %v", err, deleted)
+		}
+	})
+}
+
 type odd struct {
 	*memory
 	ref string

@@ -16,6 +16,7 @@ type memory struct {
 	mu      sync.Mutex
 	bodies  map[string][]byte
 	put     error
+	gone    func() // called by Delete
 	fetch   func(ctx context.Context, ref string) error
 	fetches int
 	most    int // fetches at a time
@@ -80,6 +81,9 @@ func (s *memory) Delete(_ context.Context, ref json.RawMessage) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.bodies, name)
+	if s.gone != nil {
+		s.gone()
+	}
 	return nil
 }
 

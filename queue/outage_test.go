@@ -33,7 +33,7 @@ func TestLargeBodyThatCannotBeHadForNow(t *testing.T) {
 		}
 		start := time.Now()
 		var away []float64
-		for {
+		for range 10 {
 			for f.srv.Messages(queuetest.AccountName, "orders")[0].Visible == false {
 				time.Sleep(time.Second)
 			}

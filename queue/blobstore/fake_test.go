@@ -29,6 +29,19 @@ type fake struct {
 	requests   []*http.Request   // to the Blob service
 	fault      func(*http.Request) *http.Response
 	trickle    bool // answers without a Content-Length
+	read       int  // bytes that were read of bodies
+}
+
+// counted counts what is read of a body.
+type counted struct {
+	io.ReadCloser
+	f *fake
+}
+
+func (c counted) Read(p []byte) (int, error) {
+	n, err := c.ReadCloser.Read(p)
+	c.f.read += n
+	return n, err
 }
 
 func (f *fake) Do(r *http.Request) (*http.Response, error) {
@@ -82,6 +95,7 @@ func (f *fake) serve(r *http.Request, body []byte) *http.Response {
 		return answer(202, "", nil)
 	default:
 		resp := answer(200, "", f.blobs[path])
+		resp.Body = counted{resp.Body, f}
 		if f.trickle {
 			resp.Header.Del("Content-Length")
 			resp.ContentLength = -1

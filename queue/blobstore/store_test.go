@@ -166,8 +166,12 @@ func TestDownloadsAreBounded(t *testing.T) {
 			if got, err := s.Fetch(t.Context(), ref, 1000); err != nil || len(got) != 1000 {
 				t.Errorf("%d bytes, error %v", len(got), err)
 			}
+			f.read = 0
 			if got, err := s.Fetch(t.Context(), ref, 999); !errors.Is(err, queue.ErrUnreadable) || got != nil || !strings.Contains(err.Error(), "limit of 999 bytes") {
 				t.Errorf("%d bytes, error %v", len(got), err)
+			}
+			if !trickle && f.read > 0 {
+				t.Errorf("%d bytes were read of a body that says it is too large", f.read)
 			}
 		})
 	}

@@ -2,6 +2,7 @@ package encryption_test
 
 import (
 	"bytes"
+	"context"
 	"crypto/rsa"
 	"encoding/base64"
 	"encoding/json"
@@ -256,6 +257,28 @@ func TestMessageThatIsBrokenOrTamperedWith(t *testing.T) {
 				t.Errorf("%v is of another kind", err)
 			}
 		})
+	}
+}
+
+// shortKey unwraps to something that is no content key.
+type shortKey struct{ content []byte }
+
+func (shortKey) Wrap(context.Context, []byte) (encryption.WrappedKey, error) {
+	return encryption.WrappedKey{}, errors.New("no")
+}
+
+func (k shortKey) Unwrap(context.Context, encryption.WrappedKey) ([]byte, error) { return k.content, nil }
+
+func TestContentKeysOfTheWrongLength(t *testing.T) {
+	text := []byte(load(t, "vectors.json").Vectors[0].Message)
+	for _, n := range []int{0, 4, 8, 24, 39, 41} {
+		content := append([]byte("2.0\x00\x00\x00\x00\x00"), make([]byte, 64)...)[:n]
+		if got, err := open(t, text, shortKey{content}); !errors.Is(err, encryption.ErrUndecryptable) || !strings.Contains(err.Error(), "wrong length") {
+			t.Errorf("%d bytes: opened %q, error %v", n, got, err)
+		}
+	}
+	if _, err := encryption.NewSealer(t.Context(), shortKey{}); err == nil {
+		t.Error("sealed without a key")
 	}
 }
 
