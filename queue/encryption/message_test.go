@@ -267,7 +267,9 @@ func (shortKey) Wrap(context.Context, []byte) (encryption.WrappedKey, error) {
 	return encryption.WrappedKey{}, errors.New("no")
 }
 
-func (k shortKey) Unwrap(context.Context, encryption.WrappedKey) ([]byte, error) { return k.content, nil }
+func (k shortKey) Unwrap(context.Context, encryption.WrappedKey) ([]byte, error) {
+	return k.content, nil
+}
 
 func TestContentKeysOfTheWrongLength(t *testing.T) {
 	text := []byte(load(t, "vectors.json").Vectors[0].Message)
