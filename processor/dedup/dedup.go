@@ -148,6 +148,14 @@ func (d *middleware) Handle(ctx context.Context, m *processor.Message) error {
 	}
 }
 
+// Probe implements processor.Prober for a handler that does. One that does not cannot tell.
+func (d *middleware) Probe(ctx context.Context) error {
+	if p, ok := d.next.(processor.Prober); ok {
+		return p.Probe(ctx)
+	}
+	return nil
+}
+
 func (d *middleware) handle(ctx context.Context, m *processor.Message) ([]byte, error) {
 	r := &result{}
 	if err := d.next.Handle(context.WithValue(ctx, resultKey{}, r), m); err != nil {

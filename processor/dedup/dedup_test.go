@@ -258,6 +258,27 @@ func TestKeyInOtherHandsIsHandledWhenItIsFree(t *testing.T) {
 	})
 }
 
+// prober is a handler that says whether what it calls is there.
+type prober struct {
+	processor.Handler
+	err error
+}
+
+func (p prober) Probe(context.Context) error { return p.err }
+
+func TestHandlerIsStillProbed(t *testing.T) {
+	t.Parallel()
+	var work counter
+	once := dedup.Middleware(&dedup.Memory{}, dedup.Header("x"), dedup.Options{})
+	if err := once(work.does(succeed)).(processor.Prober).Probe(t.Context()); err != nil {
+		t.Errorf("a handler that cannot tell: %v", err)
+	}
+	if err := once(prober{work.does(succeed), errBroken}).(processor.Prober).Probe(t.Context()); err != errBroken {
+		t.Errorf("a handler that can: %v", err)
+	}
+	work.is(t, 0)
+}
+
 func TestKeysPrintAsNothing(t *testing.T) {
 	t.Parallel()
 	key := dedup.Key{Scope: "s", Value: secret, Partition: secret}
