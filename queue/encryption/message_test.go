@@ -158,7 +158,7 @@ func TestSealWritesWhatTheDotNetSDKWrites(t *testing.T) {
 
 func TestSealRoundTrip(t *testing.T) {
 	keys := aesKey(t, "a key & <its> id", make([]byte, 16))
-	for _, n := range []int{0, 1, 2, 3, 1000, 1<<16 + 1, 4<<20 - 1, 4 << 20, 4<<20 + 1} {
+	for _, n := range []int{0, 1, 2, 3, 1000, 1<<16 + 1, 4<<20 + 1} {
 		plain := bytes.Repeat([]byte{0xff, 0, 7}, n/3+1)[:n]
 		s, err := encryption.NewSealer(t.Context(), keys)
 		if err != nil {
