@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"github.com/qwatch/qwatch/queue"
 )
 
@@ -48,6 +50,12 @@ type Config struct {
 	Retry RetryConfig
 	// Breaker stops receiving while handlers fail as a whole. On unless Breaker.Off.
 	Breaker BreakerConfig
+	// RateLimit takes one permit for each message before it is asked for. What was taken for messages
+	// that did not come, up to 32, is kept for the next. Processors may share a limiter. It needs a
+	// burst of at least 1. Default none.
+	RateLimit *rate.Limiter
+	// Middleware is put around the handler, the first outermost. Handlers of batches are not wrapped.
+	Middleware []Middleware
 	// Policy decides what becomes of a message whose handler failed. Default: it is retried.
 	Policy ErrorPolicy
 	// EmptyBackoffMin and EmptyBackoffMax bound the wait after an empty receive, which doubles
@@ -171,6 +179,13 @@ func (c Config) validate() error {
 	add(r.Jitter != Off && (r.Jitter < 0 || r.Jitter > 1), "retry jitter %v is neither 0 to 1 nor -1 for off", r.Jitter)
 	if err := c.Breaker.validate(); err != nil {
 		errs = append(errs, err)
+	}
+	if l := c.RateLimit; l != nil {
+		add(l.Limit() <= 0, "rate limit %v a second lets nothing through", float64(l.Limit()))
+		add(l.Burst() < 1 && l.Limit() != rate.Inf, "rate limit's burst %d is not at least 1", l.Burst())
+	}
+	for i, m := range c.Middleware {
+		add(m == nil, "middleware %d is nil", i)
 	}
 	for i, rule := range c.Policy.DeadLetter {
 		add(rule == nil, "dead-letter rule %d is nil", i)

@@ -94,8 +94,8 @@ func (p *Processor) receive(ctx context.Context) {
 	}
 }
 
-// awaitRoom waits for free handlers, and for a probe's time while the breaker is open. It returns how
-// many messages may be asked for; 0 when the context is done.
+// awaitRoom waits for free handlers, for permits, and for a probe's time while the breaker is open. It
+// returns how many messages may be asked for; 0 when the context is done.
 func (p *Processor) awaitRoom(ctx context.Context, tick *time.Ticker) (room int, probe bool) {
 	for {
 		p.beat()
@@ -107,14 +107,16 @@ func (p *Processor) awaitRoom(ctx context.Context, tick *time.Ticker) (room int,
 			wait, open := p.breaker.next(p.now())
 			switch {
 			case !open:
-				return n, false
-			case wait > 0:
-				due = time.After(wait)
-			case p.reachable(ctx):
-				return 1, true
-			default:
+				n, wait = p.limit.take(n)
+			case wait <= 0 && !p.reachable(ctx):
 				continue
+			case wait <= 0:
+				n, wait = p.limit.take(1)
 			}
+			if wait <= 0 {
+				return n, open
+			}
+			due = time.After(wait)
 		}
 		select {
 		case <-ctx.Done():
@@ -233,6 +235,7 @@ func (p *Processor) dispatch(messages []*queue.Message, probe bool) {
 		batch[i] = p.newDelivery(m, now)
 		p.breaker.recognize(batch[i])
 	}
+	p.limit.spend(len(messages))
 	if probe {
 		p.breaker.probe(batch[0], now)
 	}

@@ -41,6 +41,7 @@ type Processor struct {
 	updates     incident
 	moves       incident
 	held        held
+	limit       limit // the receive loop's
 	lease       keeper
 	breaker     breaker
 
@@ -64,6 +65,9 @@ func New(q *queue.Queue, handler Handler, cfg Config) (*Processor, error) {
 	if f, ok := handler.(HandlerFunc); handler == nil || ok && f == nil {
 		errs = append(errs, errors.New("the handler is nil"))
 	}
+	if r, ok := handler.(interface{ validate() error }); ok {
+		errs = append(errs, r.validate())
+	}
 	errs = append(errs, cfg.validateFor(q))
 	if err := errors.Join(errs...); err != nil {
 		return nil, fmt.Errorf("processor of %s: %w", q, err)
@@ -85,6 +89,10 @@ func New(q *queue.Queue, handler Handler, cfg Config) (*Processor, error) {
 		p.prepare = h.prepare
 	}
 	p.prober, _ = handler.(Prober)
+	p.limit.rate = cfg.RateLimit
+	if p.handler = Chain(handler, cfg.Middleware...); p.handler == nil {
+		return nil, fmt.Errorf("processor of %s: a middleware returned a nil handler", q)
+	}
 	p.lease.init(p)
 	p.breaker.init(cfg, q.Account().Now)
 	p.caution.off, p.caution.wary, p.caution.last = cfg.Breaker.Off, true, -2*cautionQuiet

@@ -10,6 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+	"golang.org/x/time/rate"
 
 	"github.com/qwatch/qwatch/collector"
 	"github.com/qwatch/qwatch/health"
@@ -183,6 +184,10 @@ func processorConfig(c *config.Consumer) processor.Config {
 		EmptyBackoffMax:    c.EmptyBackoff.Max,
 		ErrorBackoffMax:    c.ErrorBackoffMax,
 		DrainTimeout:       off(c.DrainTimeout),
+		Breaker:            processor.BreakerConfig{Off: !c.Breaker},
+	}
+	if r := c.RateLimit; r != nil {
+		cfg.RateLimit = rate.NewLimiter(rate.Limit(r.PerSecond), r.Burst)
 	}
 	if c.Retry.Jitter == 0 {
 		cfg.Retry.Jitter = processor.Off

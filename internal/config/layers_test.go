@@ -53,6 +53,7 @@ func TestTheExampleOfTheDocumentationMeansWhatItSays(t *testing.T) {
 				MaxAge:             24 * time.Hour,
 				Retry:              config.Retry{Initial: 5 * time.Second, Max: 5 * time.Minute, Jitter: 0.1},
 				EmptyBackoff:       config.Backoff{Min: time.Second, Max: 30 * time.Second},
+				Breaker:            true,
 				ErrorBackoffMax:    time.Minute,
 				DrainTimeout:       30 * time.Second,
 			},

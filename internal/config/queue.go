@@ -91,6 +91,11 @@ type Consumer struct {
 	MaxAge time.Duration `yaml:"maxAge" cfg:"off"`
 	// Retry is the delay before a failed message is tried again.
 	Retry Retry `yaml:"retry"`
+	// Breaker stops receiving while handlers fail as a whole, so that an outage of what they call costs
+	// no message its attempts. Default true.
+	Breaker bool `yaml:"breaker"`
+	// RateLimit bounds how many messages are taken. Default nil: as many as can be handled.
+	RateLimit *RateLimit `yaml:"rateLimit"`
 	// EmptyBackoff is the pause between two receives of an empty queue.
 	EmptyBackoff Backoff `yaml:"emptyBackoff"`
 	// ErrorBackoffMax is the longest pause after a failed receive, at least 1s. Default 1m.
@@ -108,6 +113,7 @@ func (c *Consumer) setDefaults() {
 		MaxDequeueCount:    5,
 		Retry:              Retry{Initial: 5 * time.Second, Max: 5 * time.Minute, Jitter: 0.1},
 		EmptyBackoff:       Backoff{Min: time.Second, Max: 30 * time.Second},
+		Breaker:            true,
 		ErrorBackoffMax:    time.Minute,
 		DrainTimeout:       30 * time.Second,
 	}
@@ -122,6 +128,16 @@ type Retry struct {
 	// Jitter is the share of the delay by which it varies at random, 0 to 1. Default 0.1.
 	Jitter float64 `yaml:"jitter"`
 }
+
+// RateLimit bounds how many messages are taken.
+type RateLimit struct {
+	// PerSecond is how many on average, above 0. Required.
+	PerSecond float64 `yaml:"perSecond"`
+	// Burst is how many at once, at least 1. Default 1.
+	Burst int `yaml:"burst"`
+}
+
+func (r *RateLimit) setDefaults() { r.Burst = 1 }
 
 // Backoff is a pause that doubles from Min to Max.
 type Backoff struct {

@@ -151,6 +151,13 @@ func (v *validator) ranges(key string, s *Settings) {
 	if c.Retry.Jitter < 0 || c.Retry.Jitter > 1 {
 		v.say(key+".retry.jitter", "%s is not a share; use 0 to 1", v.number(key+".retry.jitter", c.Retry.Jitter))
 	}
+	if r := c.RateLimit; r != nil {
+		at := key + ".rateLimit"
+		if v.set(at+".perSecond") && r.PerSecond <= 0 {
+			v.say(at+".perSecond", "%s lets no message through; use a number above 0", v.number(at+".perSecond", r.PerSecond))
+		}
+		v.atLeastOne(at+".burst", r.Burst)
+	}
 	if h := c.Handler.HTTP; h != nil {
 		at := key + ".handler.http"
 		if v.set(at + ".url") {
@@ -194,6 +201,9 @@ func (v *validator) consumer(key string, q *Queue) {
 		v.say(at+".http.url", "is missing; it is where messages are posted to")
 	case h.Exec != nil && len(h.Exec.Command) == 0:
 		v.say(at+".exec.command", "is missing; it is the program and its arguments, such as [\"./handle-order\"]")
+	}
+	if c.RateLimit != nil && !v.set(key+".rateLimit.perSecond") {
+		v.say(key+".rateLimit.perSecond", "is missing; it is how many messages a second are taken, such as 10")
 	}
 	if !c.Renew && c.MaxRenewal > 0 {
 		v.say(key+".maxRenewal", "makes no sense with renew: false (line %d); remove one of the two", v.line(key+".renew"))

@@ -12,7 +12,7 @@ type GaugeSet struct {
 	MaxHandlers     int
 	OldestHandler   time.Duration // 0 when none runs
 	Paused          bool
-	BreakerOpen     bool // handlers fail as a whole
+	BreakerOpen     bool      // handlers fail as a whole
 	ReceiveFailures int       // since the last success
 	LastReceive     time.Time // last receive that succeeded, empty or not; zero: none yet
 }
