@@ -81,6 +81,8 @@ type Config struct {
 	Logger *slog.Logger
 	// Metrics counts. Default: none.
 	Metrics *Metrics
+	// Tracer follows each message, for spans. Default: none.
+	Tracer Tracer
 }
 
 // RetryConfig is the delay before a failed message is delivered again: Initial·2ⁿ up to Max, where n

@@ -52,9 +52,11 @@ func (p *Processor) deliver(d *delivery) {
 			p.finished(d)
 			return
 		}
+		p.trace(d)
 		if category, why := p.triage(d); category != "" {
 			p.returned(d)
-			p.deadLetter(d, category, why, p.retryDelay(d, p.cfg.Retry.delay(d.counted())))
+			outcome := p.deadLetter(d, category, why, p.retryDelay(d, p.cfg.Retry.delay(d.counted())))
+			p.traced(d, Ending{outcome, string(category), why})
 			p.finished(d)
 			return
 		}
@@ -74,6 +76,7 @@ func (p *Processor) deliver(d *delivery) {
 	if d.called {
 		p.metrics.Finished(outcome, d.took, d.msg.TraceParent)
 	}
+	p.traced(d, ending(outcome, d.err))
 	p.finished(d)
 }
 

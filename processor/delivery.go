@@ -50,6 +50,7 @@ type delivery struct {
 	running     bool          // has a handler slot
 	unaccounted bool          // was delivered before, and not given back by this process; see caution
 	interrupted bool          // cancelled by shutdown
+	end         func(Ending)
 	lease       lease
 	renewing    bool // a renewal is under way
 	failures    int  // of renewals in a row

@@ -116,6 +116,7 @@ func (p *Processor) detach() int {
 	for _, d := range left {
 		d.msg.Log().Error("handler still runs after shutdown cancelled it; its message comes back when the lease lapses")
 		p.metrics.Finished(metric.OutcomeInterrupted, now-d.since, d.msg.TraceParent)
+		p.traced(d, Ending{metric.OutcomeInterrupted, metric.OutcomeInterrupted, "the handler outlived shutdown"})
 	}
 	return len(left)
 }

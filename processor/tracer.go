@@ -1,0 +1,86 @@
+package processor
+
+import (
+	"context"
+	"errors"
+
+	"github.com/qwatch/qwatch/internal/metric"
+)
+
+// Tracer follows the processing of messages, for spans. It must be fast and safe for concurrent use.
+type Tracer interface {
+	// Start is called when a worker takes a message up, before anything is decided about it; for a
+	// batch, once for all that its handler is given. The handler's context is made from the context
+	// it returns. end must not be nil; it is called once, when everything is settled, or given up.
+	Start(ctx context.Context, messages []*Message) (_ context.Context, end func(Ending))
+}
+
+// Ending is how the processing of a message, or of a batch, ended.
+type Ending struct {
+	// Outcome is as in queue_message_processing_duration_seconds: completed, abandoned, dead_lettered,
+	// lease_lost, interrupted; "mixed" for a batch whose messages ended in several ways.
+	Outcome string
+	// ErrorType is the kind of failure, of a small set: permanent, the categories of
+	// queue_messages_retried_total and of dead-letters, lease_lost. Empty when nothing failed.
+	ErrorType string
+	// Reason is the failure's text: one line, bounded.
+	Reason string
+}
+
+// outcomeMixed is the outcome of a batch whose messages ended in several ways.
+const outcomeMixed = "mixed"
+
+// trace has the tracer follow a delivery.
+func (p *Processor) trace(d *delivery) {
+	if p.cfg.Tracer == nil {
+		return
+	}
+	ctx, end := p.cfg.Tracer.Start(d.ctx, []*Message{&d.msg})
+	d.ctx = ctx
+	p.mu.Lock()
+	d.end = end
+	p.mu.Unlock()
+}
+
+// traced tells the tracer how a delivery ended, once.
+func (p *Processor) traced(d *delivery, e Ending) {
+	if p.cfg.Tracer == nil {
+		return
+	}
+	p.mu.Lock()
+	end := d.end
+	d.end = nil
+	p.mu.Unlock()
+	if end != nil {
+		end(e)
+	}
+}
+
+// ending describes the end of a delivery that a handler had.
+func ending(outcome string, err error) Ending {
+	e := Ending{Outcome: outcome}
+	switch {
+	case failed(err) && interrupted(err) && (outcome == metric.OutcomeInterrupted || outcome == metric.OutcomeLeaseLost):
+		e.ErrorType, e.Reason = outcome, reason(err) // the echo of our own cancelling
+	case failed(err):
+		e.ErrorType, e.Reason = errorType(err), reason(err)
+	case err != nil && outcome == metric.OutcomeDeadLettered: // unreadable, or unroutable
+		e.ErrorType, e.Reason = errorType(err), reason(err)
+	case outcome == metric.OutcomeLeaseLost:
+		e.ErrorType, e.Reason = outcome, "another receiver may have the message"
+	}
+	return e
+}
+
+// errorType is the kind of a failure.
+func errorType(err error) string {
+	if f, ok := errors.AsType[*failure](err); ok {
+		switch f.kind {
+		case kindPermanent:
+			return "permanent"
+		case kindUnreadable:
+			return string(f.category)
+		}
+	}
+	return retryCategory(err)
+}
