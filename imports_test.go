@@ -25,7 +25,7 @@ const (
 var layers = [][]string{
 	{"cmd"},
 	{"internal/app"},
-	{"internal/web", "internal/scaler", "internal/forward", "internal/config"},
+	{"internal/web", "internal/scaler", "internal/forward", "internal/config", "internal/otlp", "telemetry"},
 	{"processor", "collector", "alerts", "dashboards"},
 	{"poison"},
 	{"queue"},

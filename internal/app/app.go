@@ -110,6 +110,7 @@ func (s *service) run(ctx context.Context) (err error) {
 	down := &cleanup{log: s.log}
 	defer func() { err = errors.Join(err, down.run(context.WithoutCancel(ctx))) }()
 	down.add("connections", func(context.Context) error { s.close(); return nil })
+	down.add("telemetry", s.endTelemetry)
 
 	failed := make(chan error, 2) // a listener that stopped by itself
 	running := Running{Fleet: s.fleet}

@@ -17,9 +17,11 @@ import (
 	"github.com/qwatch/qwatch/internal/config"
 	"github.com/qwatch/qwatch/internal/forward"
 	"github.com/qwatch/qwatch/internal/metric"
+	"github.com/qwatch/qwatch/internal/otlp"
 	"github.com/qwatch/qwatch/internal/web"
 	"github.com/qwatch/qwatch/processor"
 	"github.com/qwatch/qwatch/queue"
+	"github.com/qwatch/qwatch/telemetry"
 )
 
 // service is everything Run runs, built and at rest.
@@ -32,6 +34,8 @@ type service struct {
 	processors []*processor.Processor
 	collector  *collector.Collector
 	health     *health.Health
+	exporter   *otlp.Exporter
+	follow     *telemetry.Telemetry // nil: nobody wants to be told
 	loops      []*health.Loop
 	closers    []func()
 
@@ -55,8 +59,10 @@ func build(o Options) (*service, error) {
 			consumed[fullName(a.Name, q.Name)] = q.Consumer != nil
 		}
 	}
-	var err error
-	s.fleet, err = OpenFleet(o.Config, FleetOptions{
+	if err := s.export(); err != nil {
+		return nil, err
+	}
+	opts := FleetOptions{
 		Logger:    o.Logger,
 		Transport: o.Transport,
 		Observe: func(r queue.Request) {
@@ -68,10 +74,16 @@ func build(o Options) (*service, error) {
 			}
 			return consumers.Sent(account, name)
 		},
-	})
-	if err != nil {
+	}
+	if s.follow != nil {
+		opts.Tracer = s.follow
+	}
+	var err error
+	if s.fleet, err = OpenFleet(o.Config, opts); err != nil {
+		s.exporter.Abandon()
 		return nil, err
 	}
+	s.closers = append(s.closers, s.exporter.Abandon)
 	if err := s.assemble(consumers); err != nil {
 		s.close()
 		return nil, &ConfigError{err}
@@ -146,6 +158,9 @@ func (s *service) consumer(q FleetQueue, c *config.Consumer, metrics *processor.
 	}
 	cfg.Ready, cfg.Logger, cfg.Metrics = s.ready, s.log, metrics
 	cfg.Beat = s.loop("processor "+q.String(), processorBound)
+	if s.follow != nil {
+		cfg.Tracer = s.follow
+	}
 	return processor.New(q.Queue, handler, cfg)
 }
 

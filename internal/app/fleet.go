@@ -43,6 +43,8 @@ type FleetOptions struct {
 	Observe func(queue.Request)
 	// OnSend returns what is called after each message sent to a queue. Nil: nothing.
 	OnSend func(account, name string) func()
+	// Tracer follows the calls on every queue. Nil: none.
+	Tracer queue.Tracer
 }
 
 // OpenFleet signs in to every account and opens every queue of a configuration. It
@@ -143,6 +145,7 @@ func queueConfig(q config.Queue, o FleetOptions) queue.Config {
 		PoisonTimeToLive:      q.PoisonTimeToLive,
 		TypeHeader:            q.TypeHeader,
 		PropagateTraceContext: q.PropagateTraceContext,
+		Tracer:                o.Tracer,
 	}
 	if o.OnSend != nil {
 		c.OnSend = o.OnSend(q.Account, q.Name)

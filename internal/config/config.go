@@ -28,6 +28,9 @@ type Config struct {
 	Scaling Scaling `yaml:"scaling" cfg:"omitempty"`
 	// Server is about the listeners of qwatch itself.
 	Server Server `yaml:"server"`
+	// Telemetry is what is sent to an OpenTelemetry receiver. Nil: what the OTEL_ variables say, with
+	// the defaults of Telemetry.
+	Telemetry *Telemetry `yaml:"telemetry"`
 
 	file  string
 	marks map[string]mark

@@ -64,6 +64,7 @@ func (v *validator) config() {
 		v.say("scaling.peers", "%s is not a host name, nor host:port; name the consumers' headless service", quote(v.marks["scaling.peers"].raw))
 	}
 	v.server()
+	v.telemetry()
 }
 
 func (v *validator) accounts() {

@@ -98,7 +98,7 @@ func (h *ExecHandler) Handle(ctx context.Context, m *processor.Message) error {
 	defer cancel()
 	cmd := exec.CommandContext(call, h.command[0], h.command[1:]...)
 	var line firstLine
-	cmd.Dir, cmd.Env, cmd.Stdin, cmd.Stderr = h.dir, h.environment(m), bytes.NewReader(m.Body), &line
+	cmd.Dir, cmd.Env, cmd.Stdin, cmd.Stderr = h.dir, h.environment(ctx, m), bytes.NewReader(m.Body), &line
 	cmd.WaitDelay = pipeDelay
 	ownGroup(cmd)
 	if err := cmd.Start(); err != nil {
@@ -146,7 +146,7 @@ func whyNotStarted(err error) string {
 }
 
 // environment adds the facts about a message to the command's environment.
-func (h *ExecHandler) environment(m *processor.Message) []string {
+func (h *ExecHandler) environment(ctx context.Context, m *processor.Message) []string {
 	q := m.Queue()
 	env := append(h.env[:len(h.env):len(h.env)],
 		"QWATCH_ACCOUNT="+withoutNUL(q.Account().Name()),
@@ -157,11 +157,11 @@ func (h *ExecHandler) environment(m *processor.Message) []string {
 		"QWATCH_INSERTED_AT="+m.InsertedAt.UTC().Format(time.RFC3339),
 		"QWATCH_CONTENT_TYPE="+contentType(m),
 	)
-	if traceparent.MatchString(m.TraceParent) {
+	if t := traceOf(ctx, m); t.Parent != "" {
 		// TRACEPARENT is what OpenTelemetry's tools read.
-		env = append(env, "QWATCH_TRACEPARENT="+m.TraceParent, "TRACEPARENT="+m.TraceParent)
-		if m.TraceState != "" && len(m.TraceState) <= maxTraceState && escapeValue(m.TraceState) == m.TraceState {
-			env = append(env, "QWATCH_TRACESTATE="+m.TraceState, "TRACESTATE="+m.TraceState)
+		env = append(env, "QWATCH_TRACEPARENT="+t.Parent, "TRACEPARENT="+t.Parent)
+		if t.State != "" {
+			env = append(env, "QWATCH_TRACESTATE="+t.State, "TRACESTATE="+t.State)
 		}
 	}
 	seen := map[string]bool{}

@@ -1,6 +1,7 @@
 package forward
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -13,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/qwatch/qwatch/processor"
+	"github.com/qwatch/qwatch/queue"
 )
 
 const (
@@ -22,7 +24,7 @@ const (
 
 // facts are the headers that tell about a message. What a sender put into the message's own headers
 // cannot reach outside of its Qwatch-Header- line, whatever it is.
-func facts(m *processor.Message) http.Header {
+func facts(ctx context.Context, m *processor.Message) http.Header {
 	q := m.Queue()
 	h := http.Header{
 		"User-Agent":           {userAgent},
@@ -34,10 +36,10 @@ func facts(m *processor.Message) http.Header {
 		"Qwatch-Last-Attempt":  {strconv.FormatBool(m.LastAttempt())},
 		"Qwatch-Inserted-At":   {m.InsertedAt.UTC().Format(time.RFC3339)},
 	}
-	if traceparent.MatchString(m.TraceParent) {
-		h["Traceparent"] = []string{m.TraceParent}
-		if m.TraceState != "" && len(m.TraceState) <= maxTraceState && escapeValue(m.TraceState) == m.TraceState {
-			h["Tracestate"] = []string{m.TraceState}
+	if t := traceOf(ctx, m); t.Parent != "" {
+		h["Traceparent"] = []string{t.Parent}
+		if t.State != "" {
+			h["Tracestate"] = []string{t.State}
 		}
 	}
 	for _, name := range names(m.Headers) {
@@ -45,6 +47,22 @@ func facts(m *processor.Message) http.Header {
 		h[key] = append(h[key], escapeValue(m.Headers[name]))
 	}
 	return h
+}
+
+// traceOf is the trace context that the handler goes on with: that of the span the message is processed
+// in, or else the message's own. What is not well-formed is left out.
+func traceOf(ctx context.Context, m *processor.Message) queue.TraceContext {
+	t := queue.TraceFromContext(ctx)
+	if t.Parent == "" {
+		t = queue.TraceContext{Parent: m.TraceParent, State: m.TraceState}
+	}
+	if !traceparent.MatchString(t.Parent) {
+		return queue.TraceContext{}
+	}
+	if len(t.State) > maxTraceState || escapeValue(t.State) != t.State {
+		t.State = ""
+	}
+	return t
 }
 
 // names are those of the message's headers that have one, in order.

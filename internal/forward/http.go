@@ -139,7 +139,7 @@ func (h *HTTPHandler) Handle(ctx context.Context, m *processor.Message) error {
 }
 
 func (h *HTTPHandler) request(ctx context.Context, m *processor.Message) *http.Request {
-	header := facts(m)
+	header := facts(ctx, m)
 	body := m.Body
 	if h.events != CloudEventsOff {
 		body = asCloudEvent(m, header, h.events)
