@@ -9,17 +9,17 @@
 // What can be promised depends on where the effect lies:
 //
 //	store         effect                                        promise
-//	[SQL]         written through [Tx]                          exactly once
-//	[SQL]         anywhere else                                 at least once
-//	[Tables]      added to [Batch], in the key's partition      once
-//	[Tables]      anywhere else                                 at least once
-//	[Memory]      anywhere                                      for tests only: it forgets with the process
+//	SQL           written through Tx                            exactly once
+//	SQL           anywhere else                                 at least once
+//	Tables        added to Batch, in the key's partition        once
+//	Tables        anywhere else                                 at least once
+//	Memory        anywhere                                      for tests only: it forgets with the process
 //
 // "At least once" is narrower than without this package: the effect is repeated only when a worker
 // dies, or loses its claim, between the effect and the record of it.
 //
-// With SQL, the key is a row that the handler's own transaction inserts: a second worker waits for
-// the first one's transaction, and a worker that dies takes its transaction along. With Tables, the
+// With [SQL], the key is a row that the handler's own transaction inserts: a second worker waits for
+// the first one's transaction, and a worker that dies takes its transaction along. With [Tables], the
 // key is an entity that is claimed for a lease, which is renewed while the handler runs: a worker
 // that dies blocks the key until its lease has lapsed, by the service's clock.
 //
