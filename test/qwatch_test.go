@@ -25,6 +25,8 @@ func testMain(m *testing.M) int {
 		return dedupWorker()
 	case os.Getenv(failingEnv) != "":
 		return failingWorker()
+	case os.Getenv(fatalEnv) != "":
+		return fatalWorker()
 	}
 	folder, err := os.MkdirTemp("", "qwatch-test-")
 	if err != nil {
