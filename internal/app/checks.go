@@ -53,9 +53,7 @@ func (s *service) checks() {
 	add("storage", func() health.Result {
 		return degraded(health.ReasonStorage, unreachable(s.collector.Snapshot().Accounts))
 	})
-	add("poison", func() health.Result {
-		return degraded(health.ReasonPoison, poisoned(s.collector.Snapshot().Queues))
-	})
+	add("poison", func() health.Result { return poisonResult(s.collector.Snapshot().Queues) })
 	if len(s.processors) == 0 {
 		return
 	}
@@ -115,14 +113,30 @@ func unreachable(accounts []collector.AccountState) []string {
 	return found
 }
 
-func poisoned(queues []collector.QueueState) []string {
-	var found []string
+// poisonResult tells of poison queues that hold messages, and of those whose depth is not known any
+// more: what is unknown is not empty.
+func poisonResult(queues []collector.QueueState) health.Result {
+	var found, unknown []string
 	for _, q := range queues {
-		if q.Kind == collector.KindPoison && q.Count.Known && q.Count.Messages > 0 {
-			found = append(found, fmt.Sprintf("%s: %d", fullName(q.Account, q.Queue), q.Count.Messages))
+		if q.Kind != collector.KindPoison {
+			continue
+		}
+		name := fullName(q.Account, q.Queue)
+		switch {
+		case q.Count.Known && q.Count.Messages > 0:
+			found = append(found, fmt.Sprintf("%s: %d", name, q.Count.Messages))
+		case q.Count.Known || q.LastPoll.IsZero(): // empty, or not looked at yet
+		case q.LastSuccess.IsZero():
+			unknown = append(unknown, name+": never read")
+		default:
+			unknown = append(unknown, name+": not known since "+q.LastSuccess.UTC().Format(time.RFC3339))
 		}
 	}
-	return found
+	reason := health.ReasonPoison
+	if len(found) == 0 {
+		reason = health.ReasonStorage
+	}
+	return degraded(reason, append(found, unknown...))
 }
 
 // degraded is ok without findings, and otherwise names some of them.
