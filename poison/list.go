@@ -17,8 +17,10 @@ type Entry struct {
 	Category        Category          `json:"category"`
 	Reason          string            `json:"reason,omitempty"`
 	DequeueCount    int               `json:"dequeueCount,omitempty"` // deliveries of the original; 0: not recorded
-	Queue           string            `json:"queue"`                  // the source queue
-	InsertedAt      time.Time         `json:"insertedAt"`             // of the copy
+	BusinessKey     string            `json:"businessKey,omitempty"`
+	Attempts        []queue.Attempt   `json:"attempts,omitempty"` // that failed, as far as the record tells
+	Queue           string            `json:"queue"`              // the source queue
+	InsertedAt      time.Time         `json:"insertedAt"`         // of the copy
 	DeadLetteredAt  *time.Time        `json:"deadLetteredAt,omitempty"`
 	ExpiresAt       *time.Time        `json:"expiresAt,omitempty"` // absent: never
 	Headers         map[string]string `json:"headers,omitempty"`
@@ -88,6 +90,7 @@ func entry(source string, m *queue.Message) Entry {
 	}
 	if r := m.Record; r != nil {
 		e.Category, e.Reason, e.DequeueCount = known(r.Category), r.Reason, r.DequeueCount
+		e.BusinessKey, e.Attempts = r.BusinessKey, r.Attempts
 		if r.MessageID != "" {
 			e.MessageID = r.MessageID
 		}

@@ -37,8 +37,12 @@ func known(s string) Category {
 	return CategoryOther
 }
 
-// MaxReason bounds a record's reason, in bytes.
-const MaxReason = 4096
+// Bounds of what a record holds, in bytes.
+const (
+	MaxReason = 4096
+	MaxError  = 512 // of an attempt
+	MaxKey    = 256 // a business key
+)
 
 // minReason is what shortening leaves of a reason before the body is compressed instead.
 const minReason = 64
@@ -64,15 +68,31 @@ func (e *MoveError) Error() string { return fmt.Sprintf("dead-letter (%s): %v", 
 // Unwrap returns the storage error.
 func (e *MoveError) Unwrap() error { return e.Err }
 
+// Case is what is known of a message that is dead-lettered.
+type Case struct {
+	Category    Category
+	Reason      string
+	BusinessKey string          // bounded to MaxKey bytes
+	Attempts    []queue.Attempt // that failed, in their order; their errors are bounded to MaxError bytes
+	// Copied, if set, is called once the copy is safe and the original is not yet deleted. It keeps the
+	// caller's lease waiting, so it must be quick.
+	Copied func(context.Context)
+}
+
+// Move is Case.Move with a category and a reason alone.
+func Move(ctx context.Context, m *queue.Message, category Category, reason string) error {
+	return Case{Category: category, Reason: reason}.Move(ctx, m)
+}
+
 // Move copies a received message to its queue's poison queue, with a record of why, then deletes it.
 // The message's lease must be held throughout. The copy never expires unless the queue's
 // PoisonTimeToLive says otherwise; the poison queue is created when it is missing.
 //
 // A message that could not be read is copied exactly as it lay on the queue, without a record. One
-// too large for a record loses first the end of the reason, then is compressed, then leaves its body in
-// the queue's body store if there is one, and at last goes bare.
+// too large for a record loses first its attempts, the oldest first, then the end of the reason; then it is
+// compressed, then leaves its body in the queue's body store if there is one, and at last goes bare.
 // Errors are *MoveError. It is safe for concurrent use with renewals of the message.
-func Move(ctx context.Context, m *queue.Message, category Category, reason string) error {
+func (c Case) Move(ctx context.Context, m *queue.Message) error {
 	q := m.Queue()
 	if q.Poison() == nil {
 		return &MoveError{StageSend, fmt.Errorf("queue %s has no poison queue", q)}
@@ -81,11 +101,19 @@ func Move(ctx context.Context, m *queue.Message, category Category, reason strin
 		return &MoveError{StageSend, fmt.Errorf("message is already %s: %w", s, queue.ErrSettled)}
 	}
 	rec := queue.Record{
-		Reason: clean(reason), Category: string(category), MessageID: m.ID,
+		Reason: clean(c.Reason, MaxReason), Category: string(c.Category), MessageID: m.ID,
 		DequeueCount: m.DequeueCount, Queue: q.Name(), At: q.Account().Now(),
+		BusinessKey: clean(c.BusinessKey, MaxKey), Attempts: make([]queue.Attempt, len(c.Attempts)),
+	}
+	for i, a := range c.Attempts {
+		a.Error, a.Worker = clean(a.Error, MaxError), clean(a.Worker, MaxKey)
+		rec.Attempts[i] = a
 	}
 	if err := send(ctx, m, rec); err != nil {
 		return &MoveError{StageSend, err}
+	}
+	if c.Copied != nil {
+		c.Copied(ctx)
 	}
 	if err := m.CompleteDeadLettered(ctx); err != nil {
 		return &MoveError{StageDelete, err}
@@ -103,6 +131,7 @@ func send(ctx context.Context, m *queue.Message, rec queue.Record) error {
 		if r, ok := fits(d, rec, compress); ok {
 			return d.Send(ctx, r, compress)
 		}
+		rec.Attempts = nil // they went first
 	}
 	// A store that is away is no reason not to move the message.
 	if stored, _ := d.Store(ctx); stored {
@@ -113,12 +142,17 @@ func send(ctx context.Context, m *queue.Message, rec queue.Record) error {
 	return d.SendBare(ctx)
 }
 
-// fits shortens the record's reason, as far as that goes, until the copy fits.
+// fits leaves out the oldest attempts and then shortens the reason, as far as that goes, until the copy
+// fits.
 func fits(d *queue.Draft, rec queue.Record, compress bool) (queue.Record, bool) {
 	for {
 		over := d.Size(rec, compress) - queue.MaxTextBytes
 		if over <= 0 {
 			return rec, true
+		}
+		if n := len(rec.Attempts); n > 0 {
+			rec.Attempts = rec.Attempts[min(n, max(1, over/(MaxError+2*MaxKey))):]
+			continue
 		}
 		if len(rec.Reason) <= minReason {
 			return rec, false
@@ -137,11 +171,11 @@ func shorten(s string, n int) string {
 	return s[:n] + mark
 }
 
-// clean makes a reason one bounded line of text.
-func clean(s string) string {
+// clean makes one bounded line of text.
+func clean(s string, most int) string {
 	s = strings.Join(strings.FieldsFunc(strings.ToValidUTF8(s, "\uFFFD"), func(r rune) bool { return r < 0x20 || r == 0x7F }), " ")
-	if len(s) > MaxReason {
-		s = shorten(s, MaxReason)
+	if len(s) > most {
+		s = shorten(s, most)
 	}
 	return s
 }

@@ -45,7 +45,7 @@ func (d *Draft) with(rec Record, compress bool) []byte {
 	case compress:
 		e = *d.compressed()
 	}
-	e.Record = &rec
+	e.Record, e.Delay = &rec, 0 // the delay was the original's
 	return e.encode()
 }
 

@@ -31,6 +31,17 @@ type Record struct {
 	DequeueCount int       `json:"dequeueCount"` // deliveries of the original
 	Queue        string    `json:"queue"`        // where it came from
 	At           time.Time `json:"at"`           // service clock
+	BusinessKey  string    `json:"businessKey"`  // "": none is known
+	Attempts     []Attempt `json:"attempts"`     // that failed, in their order, as far as they are known
+}
+
+// Attempt is one failed attempt at a message.
+type Attempt struct {
+	Number   int       `json:"number"` // the dequeue count
+	At       time.Time `json:"at"`     // when the handler was called; service clock
+	Category string    `json:"category,omitempty"`
+	Error    string    `json:"error,omitempty"`
+	Worker   string    `json:"worker,omitempty"` // which process
 }
 
 // Envelope carries what must travel with a body: trace context, headers, compression, a poison record.
@@ -39,6 +50,7 @@ type Envelope struct {
 	TraceParent string
 	TraceState  string
 	Headers     map[string]string
+	Delay       time.Duration // for which the sender hid the message; whole seconds
 	Record      *Record
 
 	encoding string // "" or "gzip"
@@ -166,6 +178,14 @@ func (e *Envelope) set(name string, raw json.RawMessage) error {
 			e.Headers[k] = *v
 		}
 		return nil
+	case "delay":
+		s, err := strconv.ParseUint(string(raw), 10, 32)
+		if d := time.Duration(s) * time.Second; err == nil && d <= MaxVisibility {
+			e.Delay = d
+		} else { // not what we write
+			e.unknown = append(e.unknown, field{name, raw})
+		}
+		return nil
 	case "deadLetter":
 		e.Record = &Record{}
 		if raw[0] != '{' || json.Unmarshal(raw, e.Record) != nil {
@@ -286,6 +306,9 @@ func (e *Envelope) encode() []byte {
 		}
 		b = append(b, '}')
 	}
+	if e.Delay > 0 {
+		b = strconv.AppendInt(append(b, `,"delay":`...), int64(e.Delay/time.Second), 10)
+	}
 	if e.encoding != "" {
 		b = appendString(append(b, `,"encoding":`...), e.encoding)
 	}
@@ -315,6 +338,31 @@ func (r *Record) encode() []byte {
 	b = strconv.AppendInt(append(b, `,"dequeueCount":`...), int64(r.DequeueCount), 10)
 	b = appendString(append(b, `,"queue":`...), r.Queue)
 	b = appendString(append(b, `,"at":`...), r.At.UTC().Format(time.RFC3339))
+	if r.BusinessKey != "" {
+		b = appendString(append(b, `,"businessKey":`...), r.BusinessKey)
+	}
+	for i, a := range r.Attempts {
+		if i == 0 {
+			b = append(b, `,"attempts":[`...)
+		} else {
+			b = append(b, ',')
+		}
+		b = a.append(b)
+	}
+	if len(r.Attempts) > 0 {
+		b = append(b, ']')
+	}
+	return append(b, '}')
+}
+
+func (a *Attempt) append(b []byte) []byte {
+	b = strconv.AppendInt(append(b, `{"number":`...), int64(a.Number), 10)
+	b = appendString(append(b, `,"at":`...), a.At.UTC().Format(time.RFC3339))
+	for _, f := range [...]struct{ name, value string }{{"category", a.Category}, {"error", a.Error}, {"worker", a.Worker}} {
+		if f.value != "" {
+			b = appendString(append(b, `,"`+f.name+`":`...), f.value)
+		}
+	}
 	return append(b, '}')
 }
 

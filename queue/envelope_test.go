@@ -82,6 +82,20 @@ func TestEnvelopeReadsWhatOthersWrite(t *testing.T) {
 			body:   `{}`,
 			record: &Record{Reason: "boom", Category: "handler", MessageID: "m1", DequeueCount: 3, Queue: "orders", At: time.Date(2026, 3, 1, 12, 0, 0, 123456700, time.UTC)},
 		},
+		"a poison record with its history": {
+			text: `{"$azqs-envelope":1,"deadLetter":{"reason":"boom","category":"handler","messageId":"m1","dequeueCount":3,"queue":"orders","at":"2026-03-01T12:00:00Z",` +
+				`"businessKey":"order-42","attempts":[{"number":2,"at":"2026-03-01T11:59:00Z","category":"timeout","error":"no answer","worker":"a/1","later":1},{"number":3,"at":"2026-03-01T12:00:00Z"}]},"body":{}}`,
+			body: `{}`,
+			record: &Record{
+				Reason: "boom", Category: "handler", MessageID: "m1", DequeueCount: 3, Queue: "orders", At: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), BusinessKey: "order-42",
+				Attempts: []Attempt{
+					{Number: 2, At: time.Date(2026, 3, 1, 11, 59, 0, 0, time.UTC), Category: "timeout", Error: "no answer", Worker: "a/1"},
+					{Number: 3, At: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)},
+				},
+			},
+		},
+		"a delay":                                {text: `{"$azqs-envelope":1,"delay":300,"body":1}`, body: `1`},
+		"another writer's property called delay": {text: `{"$azqs-envelope":1,"delay":"soon","body":1}`, body: `1`},
 		"Base64 around a whole envelope": {
 			text: base64.StdEncoding.EncodeToString([]byte(`{"$azqs-envelope":1,"body":5}`)), cfg: Config{Encoding: EncodingBase64}, body: `5`,
 		},
@@ -164,7 +178,7 @@ func TestEnvelopeRoundTrip(t *testing.T) {
 			env := newEnvelope(body)
 			env.Headers = map[string]string{"x\x01\r\n\"": "y\uFFFFz", "tenant": "contoso"}
 			env.TraceParent, env.TraceState = "tp", "a=b"
-			rec := Record{Reason: "r\x00\"", Category: "handler", MessageID: "m", DequeueCount: 2, Queue: "q", At: time.Unix(1e9, 0).UTC()}
+			rec := Record{Reason: "r\x00\"", Category: "handler", MessageID: "m", DequeueCount: 2, Queue: "q", At: time.Unix(1e9, 0).UTC(), BusinessKey: "k\x01", Attempts: []Attempt{{Number: 1, At: time.Unix(1e9, 0).UTC(), Error: "e\r\n\uFFFE"}, {Number: 2, At: time.Unix(1e9, 0).UTC(), Category: "c", Worker: "w"}}}
 			env.Record = &rec
 			for _, e := range []*Envelope{env, env.compressed()} {
 				text := string(e.encode())

@@ -54,8 +54,9 @@ type Message struct {
 	Headers     map[string]string // nil without an envelope
 	TraceParent string            // W3C traceparent the sender put in the envelope
 	TraceState  string
-	Record      *Record // why it was dead-lettered; on poison queues only
-	Err         error   // why Body could not be read; the message is healthy otherwise
+	Delay       time.Duration // for which the sender hid it, if that travelled with it in an envelope
+	Record      *Record       // why it was dead-lettered; on poison queues only
+	Err         error         // why Body could not be read; the message is healthy otherwise
 
 	q       *Queue
 	env     *Envelope           // nil for a plain message
@@ -101,5 +102,6 @@ func (m *Message) Complete(ctx context.Context) error { return m.delete(ctx, Com
 func (m *Message) CompleteDeadLettered(ctx context.Context) error { return m.delete(ctx, DeadLettered) }
 
 // Age is how long the message has been on the queue when it was received or peeked,
-// by the service's clock alone; never negative.
+// by the service's clock alone; never negative. It counts from the insertion: a sender's Delay is part
+// of it.
 func (m *Message) Age() time.Duration { return max(0, m.ReceivedAt.Sub(m.InsertedAt)) }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/qwatch/qwatch/queue/encryption"
 )
@@ -13,10 +14,13 @@ type parcel struct {
 	q      *Queue
 	body   []byte    // what the serializer wrote
 	env    *Envelope // nil: the body goes alone
+	delay  time.Duration
 	stored *Envelope // its body is in the store, and nobody else knows
 }
 
-func (q *Queue) pack(body []byte, env *Envelope) *parcel { return &parcel{q: q, body: body, env: env} }
+func (q *Queue) pack(body []byte, env *Envelope, delay time.Duration) *parcel {
+	return &parcel{q: q, body: body, env: env, delay: delay}
+}
 
 // carried is what the text carries.
 func (p *parcel) carried() []byte {
@@ -29,7 +33,9 @@ func (p *parcel) carried() []byte {
 // envelope is the body in an envelope, which may have to be made.
 func (p *parcel) envelope() *Envelope {
 	if p.env == nil {
-		return newEnvelope(p.body)
+		e := newEnvelope(p.body)
+		e.Delay = p.delay
+		return e
 	}
 	return p.env
 }

@@ -52,7 +52,7 @@ func (m *Message) unpack(b []byte) {
 		return
 	}
 	m.env, m.Headers, m.Record = env, env.Headers, env.Record
-	m.TraceParent, m.TraceState = env.TraceParent, env.TraceState
+	m.TraceParent, m.TraceState, m.Delay = env.TraceParent, env.TraceState, env.Delay
 	if !m.away() {
 		m.Body, m.Err = env.body(m.q.cfg.MaxBodyBytes)
 	}

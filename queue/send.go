@@ -15,7 +15,8 @@ import (
 type SendOptions struct {
 	// Headers travel with the body in an envelope.
 	Headers map[string]string
-	// Delay hides the message at first: 0 to 7 days, in whole seconds, and less than it lives.
+	// Delay hides the message at first: 0 to 7 days, in whole seconds, and less than it lives. An
+	// envelope that travels anyway carries it, so that a reader can tell waiting from hiding.
 	Delay time.Duration
 	// TimeToLive is when an unprocessed message is dropped by the service: at least 1 s, in whole
 	// seconds, or Never. Default 7 days.
@@ -70,7 +71,7 @@ func (q *Queue) send(ctx context.Context, body any, opts SendOptions) (SendResul
 	if err != nil {
 		return SendResult{}, fmt.Errorf("send to %s: %w", q, err)
 	}
-	p := q.pack(b, q.envelope(ctx, b, opts))
+	p := q.pack(b, q.envelope(ctx, b, opts), opts.Delay)
 	text, err := p.text(ctx)
 	if err == nil {
 		err = CheckText(text)
@@ -110,7 +111,7 @@ func (q *Queue) envelope(ctx context.Context, body []byte, opts SendOptions) *En
 	}
 	env := newEnvelope(body)
 	env.TraceParent, env.TraceState = trace.Parent, trace.State
-	env.Headers = opts.Headers
+	env.Headers, env.Delay = opts.Headers, opts.Delay
 	if opts.MessageType != "" {
 		env.Headers = make(map[string]string, len(opts.Headers)+1)
 		maps.Copy(env.Headers, opts.Headers)
