@@ -58,6 +58,11 @@ type Config struct {
 	Middleware []Middleware
 	// Policy decides what becomes of a message whose handler failed. Default: it is retried.
 	Policy ErrorPolicy
+	// BusinessKey tells a message's business key for its poison record. An error or a panic means that
+	// there is none, as does a message that cannot be read. Default none.
+	BusinessKey func(*Message) (string, error)
+	// Failures hears of messages that fail. Default none.
+	Failures FailureHook
 	// EmptyBackoffMin and EmptyBackoffMax bound the wait after an empty receive, which doubles
 	// until a message arrives. Default 1 s and 30 s.
 	EmptyBackoffMin time.Duration

@@ -96,8 +96,9 @@ func (p *Processor) triage(d *delivery) (poison.Category, string) {
 	}
 }
 
-// receivable is when a message could first be received, by the service's clock.
-func receivable(m *queue.Message) time.Time { return m.InsertedAt }
+// receivable is when a message could first be received, by the service's clock, as far as that is known:
+// a sender's delay travels only in an envelope.
+func receivable(m *queue.Message) time.Time { return m.InsertedAt.Add(m.Delay) }
 
 // invoke calls the handler. A panic is a failure; a Goexit leaves the stage as it is.
 func (p *Processor) invoke(d *delivery) {

@@ -117,7 +117,11 @@ func (m *Message) Renew(ctx context.Context, visibility time.Duration) error {
 
 // DeadLetter moves the message to the poison queue, category handler. Errors are *poison.MoveError.
 func (m *Message) DeadLetter(ctx context.Context, reason string) error {
-	err := poison.Move(context.WithoutCancel(ctx), m.Message, poison.CategoryHandler, reason)
+	c := poison.Case{Category: poison.CategoryHandler, Reason: reason}
+	if m.d != nil {
+		c = m.d.p.poisonCase(m.d, c.Category, c.Reason, nil)
+	}
+	err := c.Move(context.WithoutCancel(ctx), m.Message)
 	if moved, ok := errors.AsType[*poison.MoveError](err); ok && m.d != nil && !errors.Is(err, queue.ErrSettled) {
 		m.d.p.metrics.DeadLetterFailed(string(moved.Stage))
 		m.conflict(metric.ConflictDelete, err)

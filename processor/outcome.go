@@ -63,6 +63,7 @@ func (p *Processor) settled(d *delivery, s queue.Settlement) string {
 	case queue.Completed:
 		return p.completed(d)
 	case queue.DeadLettered:
+		p.noteEnd(d, false)
 		p.metrics.DeadLettered(string(poison.CategoryHandler))
 		return metric.OutcomeDeadLettered
 	default:
@@ -72,6 +73,7 @@ func (p *Processor) settled(d *delivery, s queue.Settlement) string {
 }
 
 func (p *Processor) completed(d *delivery) string {
+	p.noteEnd(d, true)
 	p.metrics.Processed(d.msg.DequeueCount)
 	if d.msg.AmbiguousDelete() {
 		p.metrics.AmbiguousDelete()
@@ -104,6 +106,7 @@ func (p *Processor) unsettled(d *delivery) string {
 	if failed(d.err) {
 		p.metrics.Failed()
 		p.metrics.Retried(retryCategory(d.err))
+		p.noteFailure(d, retryCategory(d.err))
 		p.logFailure(d, slog.LevelWarn, "handler failed without settling the message; it comes back when its lease lapses")
 	} else {
 		d.msg.Log().Warn("handler returned without settling the message; it comes back when its lease lapses")
@@ -170,6 +173,7 @@ func (p *Processor) retry(d *delivery, v decision) string {
 	p.metrics.Retried(category)
 	p.logFailure(d, slog.LevelWarn, "handler failed; the message is retried",
 		slog.String("category", category), slog.Duration("delay", v.delay))
+	p.noteFailure(d, category)
 	return p.abandon(d, v.delay, metric.OutcomeAbandoned)
 }
 
@@ -205,7 +209,7 @@ func (p *Processor) abandon(d *delivery, delay time.Duration, outcome string) st
 // the delay: it is never dropped. When only the removal fails it is tried again while the lease
 // lasts; after that the next delivery makes a second copy, which readers take for the same entry.
 func (p *Processor) deadLetter(d *delivery, category poison.Category, why string, delay time.Duration) string {
-	err := poison.Move(p.settling, d.msg.Message, category, why)
+	err := p.poisonCase(d, category, why, d.err).Move(p.settling, d.msg.Message)
 	if moved, ok := errors.AsType[*poison.MoveError](err); ok && !errors.Is(err, queue.ErrSettled) {
 		p.metrics.DeadLetterFailed(string(moved.Stage))
 		if moved.Stage == poison.StageSend {
@@ -218,6 +222,7 @@ func (p *Processor) deadLetter(d *delivery, category poison.Category, why string
 	}
 	switch {
 	case err == nil, d.msg.Settlement() == queue.DeadLettered: // the renewal may find the removal done
+		p.noteEnd(d, false)
 		p.mended(&p.moves, "dead-lettering works again")
 		p.metrics.DeadLettered(string(category))
 		d.msg.Log().Error("message dead-lettered", "category", string(category), "reason", why)

@@ -41,6 +41,8 @@ type Processor struct {
 	updates     incident
 	moves       incident
 	held        held
+	history     history
+	worker      string
 	limit       limit // the receive loop's
 	lease       keeper
 	breaker     breaker
@@ -83,6 +85,7 @@ func New(q *queue.Queue, handler Handler, cfg Config) (*Processor, error) {
 		kicked:  make(chan struct{}, 1),
 		giveUp:  make(chan struct{}),
 		quit:    make(chan struct{}),
+		worker:  worker(),
 		state:   StateWaiting,
 	}
 	if h, ok := handler.(preparer); ok {

@@ -60,7 +60,13 @@ func (e poisonEntry) describe(w io.Writer) {
 	line("category", e.Category)
 	line("reason", orUnknown(e.Reason))
 	line("queue", e.Queue)
+	if e.BusinessKey != "" {
+		line("business key", e.BusinessKey)
+	}
 	line("deliveries", deliveries(e.Entry))
+	for _, a := range e.Attempts {
+		line(fmt.Sprintf("attempt %d", a.Number), fmt.Sprintf("%s %s: %s", a.At.UTC().Format(time.RFC3339), a.Category, a.Error))
+	}
 	line("dead-lettered", died(e.Entry).UTC().Format(time.RFC3339))
 	line("copy inserted", expires(&e.InsertedAt))
 	line("copy expires", expires(e.ExpiresAt))
