@@ -21,7 +21,8 @@ func (c *cli) runCommand() *cobra.Command {
 
 It starts whether or not storage can be reached, and runs until SIGINT or SIGTERM: then
 /readyz answers 503, consumers finish what they hold within their drain timeout, and the
-exit status is 0. A second signal ends it at once. Logs go to standard error.`,
+exit status is 0. A second signal ends it at once. A changed configuration takes a restart;
+SIGHUP changes nothing, which the log then says. Logs go to standard error.`,
 		Example: "  qwatch run -c qwatch.yaml\n  qwatch run -c qwatch.yaml --log-format json --log-level debug",
 		Args:    none,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -45,18 +46,8 @@ func (c *cli) run(ctx context.Context, logger *slog.Logger) error {
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)
 	defer signal.Stop(hangup)
-	done := make(chan struct{})
-	defer close(done)
-	go func() {
-		for {
-			select {
-			case <-hangup:
-				logger.Warn("configuration not reloaded: restart to apply it", "reason", "reload is not available yet")
-			case <-done:
-				return
-			}
-		}
-	}()
 	b := build()
-	return configError(app.Run(ctx, app.Options{Config: cfg, Logger: logger, Version: b.Version, Revision: b.Commit}))
+	return configError(app.Run(ctx, app.Options{
+		Config: cfg, Logger: logger, Version: b.Version, Revision: b.Commit, Reload: hangup,
+	}))
 }

@@ -13,6 +13,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
@@ -41,6 +42,9 @@ type Options struct {
 	// Listen opens a listener for the setting of that name, such as server.listen.
 	// Nil: net.Listen on TCP.
 	Listen func(ctx context.Context, setting, address string) (net.Listener, error)
+	// Reload asks, with each value, for the configuration to be read again. That is not available
+	// yet: the log says so, and the metric of the last reload counts it as refused. Nil: nobody asks.
+	Reload <-chan os.Signal
 	// Started is called once, when everything is built, the listeners are open and
 	// consumption begins. It must return soon.
 	Started func(Running)
@@ -89,21 +93,7 @@ func Check(cfg *config.Config) (warnings []string, err error) {
 		return nil, err
 	}
 	s.close()
-	return append(notYet(cfg), s.collector.Warnings()...), nil
-}
-
-// notYet lists the settings that this version reads and does not act upon.
-func notYet(cfg *config.Config) []string {
-	var warnings []string
-	for i, a := range cfg.Accounts {
-		if a.Discovery != nil {
-			warnings = append(warnings, cfg.At(fmt.Sprintf("accounts[%d].discovery", i))+": discovery is not available yet: only the queues listed are watched")
-		}
-	}
-	if cfg.Server.TokensFile != "" {
-		warnings = append(warnings, cfg.At("server.tokensFile")+": nothing needs a token yet")
-	}
-	return warnings
+	return append(doubts(cfg), s.collector.Warnings()...), nil
 }
 
 func (s *service) run(ctx context.Context) (err error) {
@@ -139,12 +129,23 @@ func (s *service) run(ctx context.Context) (err error) {
 			return nil
 		}
 	})
+	g.Go(func() error {
+		for {
+			select {
+			case <-s.o.Reload:
+				s.reload.Refused()
+				s.log.Warn("configuration not reloaded: restart to apply it", "reason", "reload is not available yet")
+			case <-gctx.Done():
+				return nil
+			}
+		}
+	})
 	g.Go(func() error { return s.collector.Run(gctx) })
 	for _, p := range s.processors {
 		g.Go(func() error { return p.Run(gctx) })
 	}
-	for _, w := range notYet(s.o.Config) {
-		s.log.Warn("setting without effect", "reason", w)
+	for _, w := range doubts(s.o.Config) {
+		s.log.Warn("a setting may not do what is meant", "reason", w)
 	}
 	close(s.ready)
 	s.health.Started()

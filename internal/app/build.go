@@ -34,6 +34,7 @@ type service struct {
 	processors []*processor.Processor
 	collector  *collector.Collector
 	health     *health.Health
+	reload     *metric.Reload
 	exporter   *otlp.Exporter
 	follow     *telemetry.Telemetry // nil: nobody wants to be told
 	loops      []*health.Loop
@@ -261,7 +262,8 @@ func (s *service) process() {
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
 	metric.BuildInfo(s.registry, s.o.Version, s.o.Revision, runtime.Version())
-	metric.NewReload(s.registry).Succeeded(time.Now())
+	s.reload = metric.NewReload(s.registry)
+	s.reload.Succeeded(time.Now())
 	credentials := metric.NewCredentials(s.registry)
 	for _, a := range s.fleet.accounts {
 		credentials.Watch(a.Name(), a.CredentialExpiry)

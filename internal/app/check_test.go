@@ -2,6 +2,8 @@ package app_test
 
 import (
 	"errors"
+	"os"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -39,9 +41,9 @@ func TestFaultsOfAccountsHaveTheirPlace(t *testing.T) {
 	}
 }
 
-// TestWhatIsNotThereYetIsSaid: a setting without effect is told, and one whose lack would
+// TestASettingInVainIsSaid: a setting without effect is told, and one whose lack would
 // leave something unprotected is refused.
-func TestWhatIsNotThereYetIsSaid(t *testing.T) {
+func TestASettingInVainIsSaid(t *testing.T) {
 	t.Parallel()
 	const account = `accounts:
   - name: acct
@@ -59,6 +61,49 @@ func TestWhatIsNotThereYetIsSaid(t *testing.T) {
 			warnings: []string{
 				"qwatch.yaml:4: accounts[0].discovery: discovery is not available yet: only the queues listed are watched",
 				"qwatch.yaml:6: server.tokensFile: nothing needs a token yet",
+			},
+		},
+		"what is not there to be listened at or asked": {
+			text: account + "scaling: {peers: consumers}\nwatch: {idleInterval: 10m}\nserver:\n  grpc: :9782\n  grpcTLS: {certFile: c.pem, keyFile: k.pem}\n",
+			warnings: []string{
+				"qwatch.yaml:4: accounts[0].discovery: discovery is not available yet: only the queues listed are watched",
+				"qwatch.yaml:7: watch.idleInterval: not available yet: every queue is polled at watch.interval",
+				"qwatch.yaml:6: scaling.peers: scaling is not available yet: nobody is asked",
+				"qwatch.yaml:9: server.grpc: the KEDA scaler and gRPC health are not available yet: nothing listens there; write off",
+				"qwatch.yaml:10: server.grpcTLS: the gRPC listener is not available yet: its files are not read",
+			},
+		},
+		"what is turned off or not set at all": {
+			text: strings.Replace(account, "    discovery: {}\n", "", 1) + "scaling: {peers: \"\"}\nserver: {grpc: off}\n",
+		},
+		"creating a queue that is only watched": {
+			text: `accounts:
+  - name: acct
+    connectionString: UseDevelopmentStorage=true
+    queues:
+      - {name: orders, createIfMissing: true}
+      - {name: emails}
+      - {name: bills, createIfMissing: true, consumer: {handler: {exec: {command: [sh]}}}}
+defaults: [{match: "emails", createIfMissing: true}]
+`,
+			warnings: []string{
+				"qwatch.yaml:5: accounts[0].queues[0].createIfMissing: watching creates nothing, and the queue has no consumer: only qwatch queue send creates it",
+			},
+		},
+		"commands that are not there": {
+			text: `accounts:
+  - name: acct
+    connectionString: UseDevelopmentStorage=true
+    queues:
+      - {name: one, consumer: {handler: {exec: {command: [no-such-program-at-all]}}}}
+      - {name: two, consumer: {handler: {exec: {command: [./no-such-program, --flag]}}}}
+      - {name: three, consumer: {handler: {exec: {command: [./check_test.go]}}}}
+      - {name: four, consumer: {handler: {exec: {command: [sh, -c, "exit 0"]}}}}
+`,
+			warnings: []string{
+				"qwatch.yaml:5: accounts[0].queues[0].consumer.handler.exec.command: the program is not found in PATH here, and messages wait until it can be started; install it or mend the name",
+				"qwatch.yaml:6: accounts[0].queues[1].consumer.handler.exec.command: the program does not exist here, and messages wait until it can be started; install it or mend the name",
+				"qwatch.yaml:7: accounts[0].queues[2].consumer.handler.exec.command: the program cannot be executed here, and messages wait until it can be started; install it or mend the name",
 			},
 		},
 		"polls that do not fit": {
@@ -90,6 +135,25 @@ func TestWhatIsNotThereYetIsSaid(t *testing.T) {
 				t.Errorf("check: %q, want %q", got, tt.err)
 			}
 		})
+	}
+}
+
+// TestTheReferenceMarksWhatIsNotThereYet: nobody learns from a log what the reference could have told.
+func TestTheReferenceMarksWhatIsNotThereYet(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../docs/configuration.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{
+		"accounts[].discovery", "watch.idleInterval", "scaling.peers",
+		"server.grpc", "server.webConfigFile", "server.tokensFile", "server.grpcTLS",
+	} {
+		_, row, _ := strings.Cut(string(text), "| `"+key+"` |")
+		row, _, _ = strings.Cut(row, "\n")
+		if !strings.Contains(row, "not available yet") {
+			t.Errorf("the row of %s: %q", key, row)
+		}
 	}
 }
 

@@ -78,6 +78,13 @@ func Parse(name string, data []byte, env func(string) (string, bool)) (*Config, 
 // accounts[0].queues[1]: "file:line: path", where path is as the file wrote it.
 func (c *Config) At(path string) string { return c.pos(path).String() }
 
+// Set says whether the file sets that path of the effective configuration itself: neither a built-in value
+// nor one of Defaults is there.
+func (c *Config) Set(path string) bool {
+	m, ok := c.marks[path]
+	return ok && (m.layer == 0 || m.layer == len(c.rules)+1)
+}
+
 func (c *Config) pos(key string) Pos { return locate(c.file, c.marks, key) }
 
 // locate finds where a value was set. What was not set stands where the nearest thing around it does.

@@ -36,6 +36,15 @@ func (c *Config) YAML() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
+// pending says whether nothing acts upon a setting yet.
+func pending(path string) bool {
+	switch path {
+	case "watch.idleInterval", "scaling.peers", "server.grpc", "server.grpcTLS", "server.tokensFile":
+		return true
+	}
+	return strings.HasSuffix(path, "].discovery")
+}
+
 type shower struct {
 	marks map[string]mark
 }
@@ -57,7 +66,15 @@ func (s *shower) mapping(v reflect.Value, key string, sparse bool) *yaml.Node {
 			continue
 		}
 		if node := s.value(fv, f.opts, at, sparse); node != nil {
-			n.Content = append(n.Content, text(f.name), node)
+			name := text(f.name)
+			if pending(at) {
+				said := node
+				if node.Kind != yaml.ScalarNode {
+					said = name
+				}
+				said.LineComment = "not available yet"
+			}
+			n.Content = append(n.Content, name, node)
 		}
 	}
 	return n

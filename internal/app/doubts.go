@@ -1,0 +1,79 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/qwatch/qwatch/internal/config"
+)
+
+// doubts lists the settings of a good configuration that are set in vain, or that hardly do what
+// is meant, each with its place in the file.
+func doubts(cfg *config.Config) []string {
+	d := &doubter{cfg: cfg}
+	for i, a := range cfg.Accounts {
+		key := fmt.Sprintf("accounts[%d]", i)
+		d.say(a.Discovery != nil, key+".discovery", "discovery is not available yet: only the queues listed are watched")
+		for j, q := range a.Queues {
+			d.queue(fmt.Sprintf("%s.queues[%d]", key, j), q)
+		}
+	}
+	d.say(cfg.Set("watch.idleInterval"), "watch.idleInterval", "not available yet: every queue is polled at watch.interval")
+	d.say(cfg.Scaling.Peers != "", "scaling.peers", "scaling is not available yet: nobody is asked")
+	server := cfg.Server
+	d.say(cfg.Set("server.grpc") && server.GRPC != config.Off, "server.grpc", "the KEDA scaler and gRPC health are not available yet: nothing listens there; write off")
+	d.say(server.TokensFile != "", "server.tokensFile", "nothing needs a token yet")
+	d.say(server.GRPCTLS != nil, "server.grpcTLS", "the gRPC listener is not available yet: its files are not read")
+	return d.list
+}
+
+type doubter struct {
+	cfg  *config.Config
+	list []string
+}
+
+func (d *doubter) say(when bool, path, text string) {
+	if when {
+		d.list = append(d.list, d.cfg.At(path)+": "+text)
+	}
+}
+
+func (d *doubter) queue(key string, q config.Queue) {
+	c := q.Consumer
+	if c == nil {
+		create := key + ".createIfMissing"
+		d.say(q.CreateIfMissing && d.cfg.Set(create), create, "watching creates nothing, and the queue has no consumer: only qwatch queue send creates it")
+		return
+	}
+	if e := c.Handler.Exec; e != nil && len(e.Command) > 0 {
+		why := notStartable(e.Dir, e.Command[0])
+		d.say(why != "", key+".consumer.handler.exec.command", "the program "+why+" here, and messages wait until it can be started; install it or mend the name")
+	}
+}
+
+// notStartable says why a program, found from dir when its name is relative, cannot be started as
+// things are; "" when it can.
+func notStartable(dir, program string) string {
+	if strings.ContainsRune(program, filepath.Separator) && !filepath.IsAbs(program) {
+		if dir == "" {
+			dir = "."
+		}
+		program = dir + string(filepath.Separator) + program
+	}
+	switch _, err := exec.LookPath(program); {
+	case err == nil:
+		return ""
+	case errors.Is(err, exec.ErrNotFound):
+		return "is not found in PATH"
+	case errors.Is(err, exec.ErrDot):
+		return "is found in the current directory alone, which PATH does not count,"
+	case errors.Is(err, fs.ErrNotExist):
+		return "does not exist"
+	default:
+		return "cannot be executed"
+	}
+}
