@@ -54,10 +54,7 @@ func (p *Processor) deliver(d *delivery) {
 		}
 		p.trace(d)
 		if category, why := p.triage(d); category != "" {
-			p.returned(d)
-			outcome := p.deadLetter(d, category, why, p.retryDelay(d, p.cfg.Retry.delay(d.counted())))
-			p.traced(d, Ending{outcome, string(category), why})
-			p.finished(d)
+			p.refuse(d, category, why)
 			return
 		}
 		d.stage = stageHandling
@@ -77,6 +74,14 @@ func (p *Processor) deliver(d *delivery) {
 		p.metrics.Finished(outcome, d.took, d.msg.TraceParent)
 	}
 	p.traced(d, ending(outcome, d.err))
+	p.finished(d)
+}
+
+// refuse dead-letters a message without calling the handler.
+func (p *Processor) refuse(d *delivery, category poison.Category, why string) {
+	p.returned(d)
+	outcome := p.deadLetter(d, category, why, p.retryDelay(d, p.cfg.Retry.delay(d.counted())))
+	p.traced(d, Ending{outcome, string(category), why})
 	p.finished(d)
 }
 
@@ -124,12 +129,18 @@ func (p *Processor) call(d *delivery) error {
 			return err
 		}
 	}
+	p.begin(d)
+	return p.handler.Handle(d.ctx, m)
+}
+
+// begin takes note that the handler is about to be entered.
+func (p *Processor) begin(d *delivery) {
+	m := &d.msg
 	d.called = true
 	d.started = p.now()
 	wait := p.q.Account().Now().Sub(receivable(m.Message))
 	late := p.cfg.Objective > 0 && wait > p.cfg.Objective
 	p.metrics.Started(wait, m.DequeueCount == 1, late, m.TraceParent)
-	return p.handler.Handle(d.ctx, m)
 }
 
 // judge decides what becomes of the message.

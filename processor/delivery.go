@@ -14,6 +14,7 @@ const (
 	stageReceived stage = iota
 	stageHandling       // inside the handler
 	stageHandled        // the handler has returned or panicked
+	stageReturned       // and its slot is free
 	stageJudging        // inside the error policy
 	stageJudged
 )
@@ -49,7 +50,8 @@ type delivery struct {
 	since       time.Duration // when it was received
 	running     bool          // has a handler slot
 	unaccounted bool          // was delivered before, and not given back by this process; see caution
-	interrupted bool          // cancelled by shutdown
+	interrupted bool          // cancelled by shutdown, or with its batch
+	spared      bool          // that was because of another message of its batch
 	end         func(Ending)
 	lease       lease
 	renewing    bool // a renewal is under way
@@ -80,6 +82,9 @@ func (p *Processor) hold(batch []*delivery) (suspect bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	suspect = p.caution.received(batch, p.now())
+	if p.batches.handler != nil {
+		p.batches.running++
+	}
 	for _, d := range batch {
 		d.running = true
 		p.handlers++

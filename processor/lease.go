@@ -128,6 +128,8 @@ func (p *Processor) lookAtLeases() time.Duration {
 		d := k.due[0]
 		if d.lease == leaseHeld {
 			switch {
+			case d.until <= now && d.msg.Settlement() != queue.Unsettled:
+				d.until, d.renewAt = never, never // the handler has settled it, and goes on
 			case d.until <= now:
 				d.lease = leaseLapsed
 				if d.running {
@@ -176,8 +178,9 @@ func (p *Processor) renew(d *delivery, left time.Duration) {
 		d.failures = 0
 		p.lease.read(d)
 	case errors.Is(err, queue.ErrSettled):
-		d.renewAt = never
+		d.renewAt, d.until = never, never
 	case errors.Is(err, queue.ErrLeaseLost):
+		d.renewAt = never // told below
 	default:
 		now := p.now()
 		wait := min(time.Second<<min(d.failures, 10), renewBackoffMax, (d.until-now)/4)

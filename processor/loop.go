@@ -139,7 +139,11 @@ func (p *Processor) room() int {
 	if p.paused || p.finishing > p.cfg.Concurrency {
 		return 0
 	}
-	return p.caution.ask(min(queue.MaxReceive, allowed-p.handlers), now)
+	free := min(queue.MaxReceive, allowed-p.handlers)
+	if p.batches.handler != nil {
+		free = p.batches.room(free)
+	}
+	return p.caution.ask(free, now)
 }
 
 // idle takes note of an empty receive.
@@ -224,7 +228,7 @@ func (p *Processor) receiveSucceeded(ctx context.Context) {
 func (p *Processor) dispatch(messages []*queue.Message, probe bool) {
 	p.metrics.Received(len(messages))
 	now := p.now()
-	batch := make([]*delivery, len(messages))
+	all := make([]*delivery, len(messages))
 	for i, m := range messages {
 		size := len(m.Body)
 		if m.Err != nil {
@@ -232,17 +236,25 @@ func (p *Processor) dispatch(messages []*queue.Message, probe bool) {
 		}
 		p.metrics.Size(size)
 		p.metrics.DeliveryAttempts(m.DequeueCount)
-		batch[i] = p.newDelivery(m, now)
-		p.breaker.recognize(batch[i])
+		all[i] = p.newDelivery(m, now)
+		p.breaker.recognize(all[i])
 	}
 	p.limit.spend(len(messages))
 	if probe {
-		p.breaker.probe(batch[0], now)
+		p.breaker.probe(all[0], now)
 	}
-	if p.hold(batch) {
+	var together *batch
+	if p.batches.handler != nil {
+		together = p.newBatch(all)
+	}
+	if p.hold(all) {
 		p.log.Warn("messages come again that nobody gave back; taking them one at a time")
 	}
-	for _, d := range batch {
+	if together != nil {
+		go p.workBatch(together)
+		return
+	}
+	for _, d := range all {
 		p.assign(d)
 	}
 }

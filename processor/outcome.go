@@ -180,7 +180,7 @@ func (p *Processor) retry(d *delivery, v decision) string {
 // giveBack releases a message of ours at shutdown, for another worker to take at once.
 func (p *Processor) giveBack(d *delivery) string {
 	outcome := p.abandon(d, 0, metric.OutcomeInterrupted)
-	if d.msg.Settlement() == queue.Abandoned {
+	if d.msg.Settlement() == queue.Abandoned && !d.spared {
 		p.metrics.ShutdownReleased(1)
 	}
 	return outcome

@@ -54,6 +54,7 @@ type Processor struct {
 	finishing   int       // deliveries being settled
 	first, last *delivery // those with a handler slot, the oldest first
 	caution     caution
+	batches     batches
 }
 
 // New checks everything and returns a processor that hands the queue's messages to the handler. It
