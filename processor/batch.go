@@ -204,7 +204,7 @@ func (p *Processor) workBatch(b *batch) {
 	p.warnOnce(members)
 	for _, d := range members {
 		d.stage = stageHandling
-		p.begin(d)
+		p.entering(d)
 	}
 	err := p.callBatch(ctx, messages)
 	for _, d := range members {

@@ -129,12 +129,12 @@ func (p *Processor) call(d *delivery) error {
 			return err
 		}
 	}
-	p.begin(d)
+	p.entering(d)
 	return p.handler.Handle(d.ctx, m)
 }
 
-// begin takes note that the handler is about to be entered.
-func (p *Processor) begin(d *delivery) {
+// entering takes note that the handler is about to be entered.
+func (p *Processor) entering(d *delivery) {
 	m := &d.msg
 	d.called = true
 	d.started = p.now()
