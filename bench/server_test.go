@@ -103,11 +103,16 @@ func (s service) raw(tb testing.TB, name string) *azqueue.QueueClient {
 // fill puts n messages of 200 bytes on a new queue.
 func fill(tb testing.TB, q *azqueue.QueueClient, n int) {
 	tb.Helper()
+	fillWith(tb, q, n, `{"pad":"`+strings.Repeat("x", 190)+`"}`)
+}
+
+// fillWith puts n messages with a text on a new queue.
+func fillWith(tb testing.TB, q *azqueue.QueueClient, n int, body string) {
+	tb.Helper()
 	ctx := context.Background()
 	if _, err := q.Create(ctx, nil); err != nil {
 		tb.Fatal(err)
 	}
-	body := `{"pad":"` + strings.Repeat("x", 190) + `"}`
 	var wg sync.WaitGroup
 	work := make(chan struct{}, n)
 	for range n {
