@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/qwatch/qwatch/internal/metric"
 )
 
 // BreakerConfig says when handlers are taken to fail as a whole: when what they call is down, say.
@@ -15,9 +17,10 @@ import (
 // message, and probes until they work again.
 //
 // The breaker opens when Attempts deliveries in a row have failed, of at least three messages and for
-// at least After, without a success; or when three in a row failed as Unavailable. Permanent failures,
-// unreadable messages and handlers cut short by shutdown or a lost lease count neither way; nor does
-// a message that has failed before while others succeeded: it is a bad one. While it is open the
+// at least After, without a success. Three in a row will do if they look like an outage: timeouts, errors
+// of the network, Throttled; and three Unavailable open it at once. Permanent failures, unreadable messages
+// and handlers cut short by shutdown or a lost lease count neither way; nor does a message that has failed
+// before while others succeeded, unless with Unavailable: it is a bad one. While it is open the
 // processor waits MinPause, twice as long after each probe that fails, up to MaxPause. A probe asks the
 // handler, if it is a Prober, then receives one message. A success closes the breaker; concurrency
 // then grows as messages succeed: 2, 4, 8.
@@ -52,7 +55,7 @@ type Prober interface {
 
 const (
 	tripMessages   = 3  // of as many messages must the failures be
-	tripRefused    = 3  // as many Unavailable in a row open it at once
+	tripOutage     = 3  // as many in a row will do if they look like an outage
 	reopenAfter    = 3  // as many failures in a row reopen it while concurrency grows
 	maxExcused     = 20 // deliveries an outage may cost a message, unless it is certainly not to blame
 	probeTimeout   = 10 * time.Second
@@ -119,7 +122,8 @@ type breaker struct {
 
 	row      uint32        // number of the present row of failures
 	failures int           // in the row
-	refused  int           // Unavailable ones at the row's end
+	alike    int           // at the row's end, those that look like an outage
+	refused  int           // at the row's end, those that are one for certain
 	began    time.Duration // of the row
 	messages []string      // that failed in the row: up to tripMessages
 
@@ -218,7 +222,7 @@ func (b *breaker) succeeded(now time.Duration) *recovery {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.failures, b.refused, b.messages = 0, 0, b.messages[:0]
+	b.failures, b.alike, b.refused, b.messages = 0, 0, 0, b.messages[:0]
 	switch b.state {
 	case breakerOpen:
 		r := &recovery{now - b.changed, b.probes}
@@ -238,6 +242,40 @@ func (b *breaker) succeeded(now time.Duration) *recovery {
 	return nil
 }
 
+// wait is how long to wait before the next probe.
+func (b *breaker) wait(patience time.Duration) time.Duration {
+	return max(b.pause.wait(), min(patience, b.cfg.MaxPause))
+}
+
+// blame is whose fault a failure is.
+type blame uint8
+
+const (
+	blameOpen   blame = iota // the message's or what the handler calls: nobody knows
+	blameOutage              // it looks like an outage
+	blameNone                // it is one, the handler says
+)
+
+// blameFor reads it from the error, and how much patience the handler asked for.
+func blameFor(err error) (by blame, patience time.Duration) {
+	f, ok := errors.AsType[*failure](err)
+	if ok {
+		patience = f.delay
+	}
+	switch {
+	case ok && f.kind == kindUnavailable:
+		return blameNone, 0
+	case ok && f.kind == kindRetryAfter: // it decided about the message
+		return blameOpen, patience
+	}
+	switch retryCategory(err) {
+	case metric.RetryTransient, metric.RetryTimeout, metric.RetryThrottled:
+		return blameOutage, patience
+	default:
+		return blameOpen, patience
+	}
+}
+
 // verdictOn is what the breaker says about a failure.
 type verdictOn struct {
 	excused bool          // do not dead-letter the message for it
@@ -246,8 +284,8 @@ type verdictOn struct {
 	outage  bool          // it is part of one: come back soon
 }
 
-// failed counts a transient failure; a refused one is certainly not the message's fault.
-func (b *breaker) failed(d *delivery, refused bool, now time.Duration) verdictOn {
+// failed counts a transient failure, after which the handler asked for some patience.
+func (b *breaker) failed(d *delivery, by blame, patience, now time.Duration) verdictOn {
 	if b.cfg.Off {
 		return verdictOn{}
 	}
@@ -257,7 +295,7 @@ func (b *breaker) failed(d *delivery, refused bool, now time.Duration) verdictOn
 	m := b.recall(d.msg.ID)
 	defer func() { b.remember(d.msg.ID, m, now) }()
 	excuse := func() bool {
-		ok := refused || m.excused < maxExcused
+		ok := by == blameNone || m.excused < maxExcused
 		if ok {
 			m.excused++
 		}
@@ -266,20 +304,23 @@ func (b *breaker) failed(d *delivery, refused bool, now time.Duration) verdictOn
 	switch {
 	case b.state == breakerOpen:
 		if b.probing == d {
-			b.probing, b.probeAt = nil, now+b.pause.wait()
+			b.probing, b.probeAt = nil, now+b.wait(patience)
 		}
 		return verdictOn{excused: excuse(), outage: true}
 	case b.state == breakerGrowing && d.started < b.changed:
 		return verdictOn{excused: excuse(), outage: true} // begun in the outage that has ended
 	}
-	if m.suspect && !refused {
+	if m.suspect && by != blameNone {
 		return verdictOn{}
 	}
 	if b.failures++; b.failures == 1 {
 		b.row++
 		b.began = now
 	}
-	if b.refused++; !refused {
+	if b.alike++; by == blameOpen {
+		b.alike = 0
+	}
+	if b.refused++; by != blameNone {
 		b.refused = 0
 	}
 	if len(b.messages) < tripMessages && !slices.Contains(b.messages, d.msg.ID) {
@@ -289,16 +330,16 @@ func (b *breaker) failed(d *delivery, refused bool, now time.Duration) verdictOn
 		b.state, b.changed, b.probing, b.probes = breakerOpen, now, nil, 0
 		b.openings++
 		b.outages = append(b.outages[max(0, len(b.outages)-breakerOutages+1):], b.row)
-		wait := b.pause.wait()
+		wait := b.wait(patience)
 		b.probeAt = now + wait
 		m = b.settle(m) // what it failed before in this row
 		return verdictOn{excused: excuse(), opened: true, pause: wait, outage: true}
 	}
-	if refused {
+	if by == blameNone {
 		return verdictOn{excused: excuse()}
 	}
 	// The row may turn out to be an outage. A last attempt in it gets another, once.
-	if d.msg.LastAttempt() && len(b.messages) >= tripMessages && m.waited != b.openings+1 {
+	if d.msg.LastAttempt() && (by == blameOutage || len(b.messages) >= tripMessages) && m.waited != b.openings+1 {
 		m.waited = b.openings + 1
 		return verdictOn{excused: excuse()}
 	}
@@ -308,12 +349,12 @@ func (b *breaker) failed(d *delivery, refused bool, now time.Duration) verdictOn
 
 func (b *breaker) trips(now time.Duration) bool {
 	switch {
-	case b.refused >= tripRefused:
+	case b.refused >= tripOutage:
 		return true
 	case b.state == breakerGrowing:
 		return b.failures >= min(reopenAfter, b.cfg.Attempts) && len(b.messages) > 1
 	default:
-		return b.failures >= b.cfg.Attempts && len(b.messages) >= tripMessages && now-b.began >= b.cfg.After
+		return (b.failures >= b.cfg.Attempts && len(b.messages) >= tripMessages || b.alike >= tripOutage) && now-b.began >= b.cfg.After
 	}
 }
 
@@ -332,8 +373,8 @@ func (p *Processor) handlerSucceeded() {
 
 // handlerFailed tells the breaker that a handler failed in a way that may pass.
 func (p *Processor) handlerFailed(d *delivery) verdictOn {
-	f, _ := errors.AsType[*failure](d.err)
-	v := p.breaker.failed(d, f != nil && f.kind == kindUnavailable, p.now())
+	by, patience := blameFor(d.err)
+	v := p.breaker.failed(d, by, patience, p.now())
 	if v.opened {
 		p.log.Error("handlers fail as a whole; receiving stopped until one works",
 			"category", retryCategory(d.err), "error", reason(d.err), "delay", v.pause)

@@ -19,16 +19,23 @@ const (
 )
 
 // downstream is what handlers call: it can be away.
-type downstream struct{ away atomic.Bool }
+type downstream struct {
+	away atomic.Bool
+	err  error // what it fails with then; default errAway
+}
 
 var errAway = &net.OpError{Op: "dial", Err: errors.New("no route to host")}
 
 func (d *downstream) call(context.Context, *processor.Message) error {
 	time.Sleep(20 * time.Millisecond)
-	if d.away.Load() {
+	switch {
+	case !d.away.Load():
+		return nil
+	case d.err != nil:
+		return d.err
+	default:
 		return errAway
 	}
-	return nil
 }
 
 // fill sends n messages.
@@ -52,44 +59,59 @@ func (c *calls) between(from, to time.Time) int {
 
 // The default settings, but for the concurrency.
 func TestAnOutageOfTenMinutesQuarantinesNothing(t *testing.T) {
-	for _, messages := range []int{3, 10, 200} {
-		for _, concurrency := range []int{1, 16} {
-			t.Run(fmt.Sprintf("%d messages, concurrency %d", messages, concurrency), func(t *testing.T) {
-				bubble(t, func(t *testing.T, r *rig) {
-					var d downstream
-					d.away.Store(true)
-					r.fill(messages)
-					began := time.Now()
-					run := r.start(processor.Config{Concurrency: concurrency}, r.handle(d.call))
-					time.Sleep(5 * time.Minute)
-					if s := run.Status(); !s.BreakerOpen || s.BreakerAge < 4*time.Minute || s.State != processor.StateRunning {
-						t.Errorf("status %+v", s)
-					}
-					r.counted(map[string]float64{"queue_processor_breaker_open": 1})
-					time.Sleep(5 * time.Minute)
-					// From two minutes on the pause is a minute.
-					if n := r.calls.between(began.Add(3*time.Minute), began.Add(10*time.Minute)); n < 6 || n > 8 {
-						t.Errorf("%d deliveries in seven minutes of the outage, want one a probe", n)
-					}
-					d.away.Store(false)
-					back := time.Now()
-					time.Sleep(3 * time.Minute)
-					r.left(0, 0)
-					r.counted(map[string]float64{"queue_messages_processed_total": float64(messages), "queue_processor_breaker_open": 0})
-					if l := r.logged(opened, 1)[0]; l["level"] != "ERROR" || l["category"] != "transient" {
-						t.Errorf("opening was logged as %v", l)
-					}
-					if l := r.logged(mended, 1)[0]; l["level"] != "INFO" {
-						t.Errorf("closing was logged as %v", l)
-					}
-					if last := r.calls.list()[r.calls.count()-1]; last.at.Sub(back) > 2*time.Minute {
-						t.Errorf("the last message was handled %v after the outage", last.at.Sub(back))
-					}
-					r.end(run)
+	tests := []struct {
+		name     string
+		err      error
+		messages []int
+		category string
+	}{
+		{"errors of the network", errAway, []int{1, 2, 200}, "transient"},
+		{"timeouts", context.DeadlineExceeded, []int{1, 20}, "timeout"},
+		{"throttled", processor.Throttled(10*time.Second, errBroken), []int{1, 20}, "throttled"},
+		{"certainly not theirs", processor.Unavailable(errBroken), []int{1, 20}, "transient"},
+		{"errors nobody knows", errBroken, []int{3, 10, 200}, "handler"},
+	}
+	for _, tt := range tests {
+		for _, messages := range tt.messages {
+			for _, concurrency := range []int{1, 16} {
+				t.Run(fmt.Sprintf("%s, %d messages, concurrency %d", tt.name, messages, concurrency), func(t *testing.T) {
+					bubble(t, func(t *testing.T, r *rig) { outage(t, r, &downstream{err: tt.err}, messages, concurrency, tt.category) })
 				})
-			})
+			}
 		}
 	}
+}
+
+func outage(t *testing.T, r *rig, d *downstream, messages, concurrency int, category string) {
+	d.away.Store(true)
+	r.fill(messages)
+	began := time.Now()
+	run := r.start(processor.Config{Concurrency: concurrency}, r.handle(d.call))
+	time.Sleep(5 * time.Minute)
+	if s := run.Status(); !s.BreakerOpen || s.BreakerAge < 4*time.Minute || s.State != processor.StateRunning {
+		t.Errorf("status %+v", s)
+	}
+	r.counted(map[string]float64{"queue_processor_breaker_open": 1})
+	time.Sleep(5 * time.Minute)
+	// From two minutes on the pause is a minute.
+	if n := r.calls.between(began.Add(3*time.Minute), began.Add(10*time.Minute)); n < 6 || n > 8 {
+		t.Errorf("%d deliveries in seven minutes of the outage, want one a probe", n)
+	}
+	d.away.Store(false)
+	back := time.Now()
+	time.Sleep(3 * time.Minute)
+	r.left(0, 0)
+	r.counted(map[string]float64{"queue_messages_processed_total": float64(messages), "queue_processor_breaker_open": 0})
+	if l := r.logged(opened, 1)[0]; l["level"] != "ERROR" || l["category"] != category {
+		t.Errorf("opening was logged as %v", l)
+	}
+	if l := r.logged(mended, 1)[0]; l["level"] != "INFO" {
+		t.Errorf("closing was logged as %v", l)
+	}
+	if last := r.calls.list()[r.calls.count()-1]; last.at.Sub(back) > 2*time.Minute {
+		t.Errorf("the last message was handled %v after the outage", last.at.Sub(back))
+	}
+	r.end(run)
 }
 
 // It opens in the middle of things, and messages on their last attempt are spared as well.
@@ -164,70 +186,6 @@ func TestAfterAnOutageConcurrencyGrows(t *testing.T) {
 		r.end(run)
 		r.left(0, 0)
 	})
-}
-
-func TestABurstOfBadMessagesDoesNotOpenIt(t *testing.T) {
-	storms := map[string]func(i int) bool{
-		"every other one":     func(i int) bool { return i%2 == 0 },
-		"nine out of ten":     func(i int) bool { return i%10 != 0 },
-		"eighty in a row":     func(i int) bool { return i >= 60 && i < 140 },
-		"at the queue's head": func(i int) bool { return i < 80 },
-	}
-	errs := map[string]error{"plain": errBroken, "permanent": processor.Permanent(errBroken), "panic": nil}
-	for name, bad := range storms {
-		for kind, err := range errs {
-			t.Run(name+", "+kind, func(t *testing.T) {
-				bubble(t, func(t *testing.T, r *rig) {
-					poison := 0
-					for i := range 200 {
-						if bad(i) {
-							r.send("bad")
-							poison++
-						} else {
-							r.send("good")
-						}
-					}
-					run := r.start(processor.Config{Concurrency: 2}, r.handle(func(_ context.Context, m *processor.Message) error {
-						time.Sleep(20 * time.Millisecond)
-						if string(m.Body) == "good" {
-							return nil
-						}
-						if err == nil {
-							panic("bad message")
-						}
-						return err
-					}))
-					for range 30 { // good ones keep coming
-						time.Sleep(5 * time.Second)
-						r.send("good")
-					}
-					time.Sleep(10 * time.Minute)
-					r.end(run)
-					r.logged(opened, 0)
-					r.left(0, poison)
-				})
-			})
-		}
-	}
-}
-
-func TestPermanentFailuresDoNotOpenIt(t *testing.T) {
-	for name, h := range map[string]processor.Handler{
-		"permanent":   processor.HandlerFunc(func(context.Context, *processor.Message) error { return processor.Permanent(errBroken) }),
-		"unreadable":  processor.Typed(func(context.Context, *processor.Job[struct{ N int }]) error { return nil }),
-		"done before": processor.HandlerFunc(func(context.Context, *processor.Message) error { return processor.Discard(errBroken) }),
-	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, r *rig) {
-				r.fill(100)
-				r.runFor(time.Minute, processor.Config{Breaker: processor.BreakerConfig{After: processor.Off}}, h)
-				r.logged(opened, 0)
-				if n := r.srv.Len(queuetest.AccountName, "orders"); n != 0 {
-					t.Errorf("%d messages left", n)
-				}
-			})
-		})
-	}
 }
 
 // probed is a handler whose endpoint can be asked.

@@ -3,7 +3,9 @@ package processor_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -112,4 +114,81 @@ func (w *cutWire) Do(r *http.Request) (*http.Response, error) {
 		return nil, errAway
 	}
 	return w.srv.Do(r)
+}
+
+// elsewhere has another process receive every message that is there, and give it back.
+func (r *rig) elsewhere() {
+	r.t.Helper()
+	for {
+		got, err := r.q.Receive(r.t.Context(), 32, time.Minute)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		if len(got) == 0 {
+			break
+		}
+		for _, m := range got {
+			if err := m.Abandon(r.t.Context(), 5*time.Second); err != nil {
+				r.t.Fatal(err)
+			}
+		}
+	}
+	time.Sleep(5 * time.Second)
+}
+
+// Messages that another process gave back look like those of one that died. How many of them are handled
+// at once depends on what has been learnt.
+func TestHowManySuspectsAreHandledAtOnce(t *testing.T) {
+	tests := map[string]struct {
+		old       time.Duration // how long the processor has been running
+		elsewhere int           // deliveries
+		handler   time.Duration
+		most      map[time.Duration]int // handlers at once, after a time
+	}{
+		"by a young process":                     {0, 1, time.Second, map[time.Duration]int{5 * time.Second: 1, 12 * time.Second: 2, time.Minute: 16}},
+		"by an old process":                      {5 * time.Minute, 1, time.Second, map[time.Duration]int{3 * time.Second: 16}},
+		"delivered twice before, by an old one":  {5 * time.Minute, 2, time.Second, map[time.Duration]int{5 * time.Second: 1, 12 * time.Second: 2, time.Minute: 16}},
+		"handlers that take long hold nobody up": {0, 1, time.Hour, map[time.Duration]int{9 * time.Second: 1, 5 * time.Minute: 16}},
+		"never delivered before":                 {0, 0, time.Second, map[time.Duration]int{3 * time.Second: 16}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, r *rig) {
+				var at, most atomic.Int64
+				h := processor.HandlerFunc(func(ctx context.Context, m *processor.Message) error {
+					most.Store(max(most.Load(), at.Add(1)))
+					defer at.Add(-1)
+					return takes(tt.handler)(ctx, m)
+				})
+				var run *running
+				if tt.old > 0 {
+					run = r.start(fast(processor.Config{Concurrency: 16}), h)
+					time.Sleep(tt.old)
+					run.Pause()
+					time.Sleep(time.Second)
+				}
+				r.fill(400)
+				for range tt.elsewhere {
+					r.elsewhere()
+				}
+				if run == nil {
+					run = r.start(fast(processor.Config{Concurrency: 16, DrainTimeout: processor.Off}), h)
+				}
+				run.Resume()
+				began := time.Now()
+				for _, after := range slices.Sorted(maps.Keys(tt.most)) {
+					time.Sleep(time.Until(began.Add(after)))
+					if got, want := most.Load(), tt.most[after]; got != int64(want) {
+						t.Errorf("after %v there were %d handlers at once, want %d", after, got, want)
+					}
+				}
+				if tt.handler < time.Hour {
+					time.Sleep(2 * time.Minute)
+					r.left(0, 0)
+				}
+				run.stop()
+				<-run.done
+			})
+		})
+	}
 }

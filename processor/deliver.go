@@ -151,6 +151,7 @@ func (p *Processor) judge(d *delivery) decision {
 	}
 	_, panicked := errors.AsType[*PanicError](d.err)
 	v := decision{verdict: Retry, category: poison.CategoryHandler, delay: p.cfg.Retry.delay(d.counted()), panicked: panicked}
+	asked := false // for a delay
 	if f, ok := errors.AsType[*failure](d.err); ok {
 		switch f.kind {
 		case kindPermanent, kindUnreadable:
@@ -158,7 +159,7 @@ func (p *Processor) judge(d *delivery) decision {
 		case kindDiscard:
 			v.verdict = Complete
 		case kindRetryAfter, kindThrottled:
-			v.delay = wholeSeconds(f.delay)
+			v.delay, asked = wholeSeconds(f.delay), true
 		}
 	} else if d.stage != stageJudging { // a policy that ended its goroutine is not asked again
 		d.stage = stageJudging
@@ -168,9 +169,9 @@ func (p *Processor) judge(d *delivery) decision {
 		}
 		switch {
 		case a.Delay > 0:
-			v.delay = wholeSeconds(a.Delay)
+			v.delay, asked = wholeSeconds(a.Delay), true
 		case a.Delay < 0:
-			v.delay = 0
+			v.delay, asked = 0, true
 		}
 	}
 	d.stage = stageJudged
@@ -190,7 +191,7 @@ func (p *Processor) judge(d *delivery) decision {
 		if d.msg.LastAttempt() && !outage.excused {
 			v.verdict, v.category = DeadLetter, poison.CategoryMaxDequeue
 		}
-		if outage.outage { // it need not wait longer than the next probe may
+		if outage.outage && !asked { // it need not wait longer than the next probe may
 			v.delay = min(v.delay, wholeSeconds(p.cfg.Breaker.MaxPause))
 		}
 	}

@@ -49,7 +49,8 @@ type delivery struct {
 	prev, next  *delivery     // in the list of those with a handler slot
 	since       time.Duration // when it was received
 	running     bool          // has a handler slot
-	unaccounted bool          // was delivered before, and not given back by this process; see caution
+	unaccounted bool          // was delivered before, and not given back by this process
+	suspect     bool          // and may have ended the one that had it; see caution
 	interrupted bool          // cancelled by shutdown, or with its batch
 	spared      bool          // that was because of another message of its batch
 	end         func(Ending)

@@ -18,7 +18,7 @@ func TestTheRateLimitHolds(t *testing.T) {
 		bubble(t, func(t *testing.T, r *rig) {
 			r.fill(200)
 			began := time.Now()
-			r.runFor(30*time.Second, processor.Config{Concurrency: concurrency, RateLimit: rate.NewLimiter(4, 8)}, r.handle(succeed))
+			r.runFor(30*time.Second+100*time.Millisecond, processor.Config{Concurrency: concurrency, RateLimit: rate.NewLimiter(4, 8)}, r.handle(succeed))
 			calls := r.calls.list()
 			if n := len(calls); n < 8+4*29 || n > 8+4*30 {
 				t.Errorf("concurrency %d: %d messages in 30 s at 4 a second and a burst of 8", concurrency, n)

@@ -61,12 +61,16 @@ func (p *Processor) settled(d *delivery, s queue.Settlement) string {
 	}
 	switch s {
 	case queue.Completed:
+		p.handlerSucceeded()
 		return p.completed(d)
 	case queue.DeadLettered:
 		p.noteEnd(d, false)
 		p.metrics.DeadLettered(string(poison.CategoryHandler))
 		return metric.OutcomeDeadLettered
 	default:
+		if failed(d.err) && !interrupted(d.err) {
+			p.handlerFailed(d)
+		}
 		p.metrics.Retried(metric.RetryHandler)
 		return metric.OutcomeAbandoned
 	}
@@ -104,6 +108,9 @@ func (p *Processor) conflict(d *delivery, operation string) string {
 func (p *Processor) unsettled(d *delivery) string {
 	p.leaveHidden(d)
 	if failed(d.err) {
+		if !interrupted(d.err) {
+			p.handlerFailed(d)
+		}
 		p.metrics.Failed()
 		p.metrics.Retried(retryCategory(d.err))
 		p.noteFailure(d, retryCategory(d.err))

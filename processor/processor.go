@@ -99,7 +99,7 @@ func New(q *queue.Queue, handler Handler, cfg Config) (*Processor, error) {
 	}
 	p.lease.init(p)
 	p.breaker.init(cfg, q.Account().Now)
-	p.caution.off, p.caution.wary, p.caution.last = cfg.Breaker.Off, true, -2*cautionQuiet
+	p.caution = caution{off: cfg.Breaker.Off, wary: true, last: -2 * cautionQuiet}
 	p.metrics.Watch(p.gauges)
 	return p, nil
 }
@@ -131,7 +131,7 @@ func (p *Processor) Run(ctx context.Context) error {
 	if !p.awaitReady(ctx) {
 		return nil
 	}
-	p.setState(StateRunning)
+	p.receiving()
 	go p.keepLeases()
 	p.receive(ctx)
 	return p.drain(cancel)

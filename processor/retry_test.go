@@ -306,7 +306,7 @@ func TestAHandlerMayChooseTheDelay(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, r *rig) {
 				r.send("m")
-				cfg := fast(processor.Config{MaxDequeueCount: 2})
+				cfg := fast(processor.Config{MaxDequeueCount: 2, Breaker: processor.BreakerConfig{Off: true}})
 				cfg.EmptyBackoffMax = max(time.Second, d.want/100)
 				r.runFor(2*time.Minute+d.want+2*cfg.EmptyBackoffMax, cfg, r.handle(func(context.Context, *processor.Message) error { return d.err }))
 				gaps := r.calls.gaps()

@@ -112,6 +112,14 @@ func (p *Processor) setPaused(paused bool) {
 	}
 }
 
+// receiving marks the start of it.
+func (p *Processor) receiving() {
+	p.mu.Lock()
+	p.state = StateRunning
+	p.caution.young = p.now() + p.cfg.VisibilityTimeout + cautionYouth
+	p.mu.Unlock()
+}
+
 func (p *Processor) setState(s State) {
 	p.mu.Lock()
 	p.state = s
