@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -29,9 +30,10 @@ type cli struct {
 	stdoutTerminal bool // somebody looks at the results
 	stderrTerminal bool
 
-	output  format // -o
-	config  string // -c
-	started bool   // flags and arguments were good, the command itself runs
+	output  format        // -o
+	config  string        // -c
+	timeout time.Duration // --timeout
+	started bool          // flags and arguments were good, the command itself runs
 }
 
 func newCLI() *cli {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/qwatch/qwatch/internal/config"
 	"github.com/qwatch/qwatch/queue/queuetest"
 )
 
@@ -152,14 +153,14 @@ func TestDurationsAreWrittenInTwoUnits(t *testing.T) {
 
 func TestDurationsTakeDays(t *testing.T) {
 	t.Parallel()
-	for s, want := range map[string]time.Duration{"7d": 7 * 24 * time.Hour, "0.5d": 12 * time.Hour, "1h30m": 90 * time.Minute} {
-		if got, err := parseDuration(s); err != nil || got != want {
-			t.Errorf("parseDuration(%q) = %v, %v, want %v", s, got, err, want)
+	for s, want := range map[string]time.Duration{"7d": 7 * 24 * time.Hour, "0.5d": 12 * time.Hour, "1h30m": 90 * time.Minute, "1d12h": 36 * time.Hour} {
+		if got, err := config.ParseDuration(s); err != nil || got != want {
+			t.Errorf("the duration %q = %v, %v, want %v", s, got, err, want)
 		}
 	}
 	for _, s := range []string{"", "d", "xd", "1e300d", "NaNd", "-40000d", "7 days", "5"} {
-		if got, err := parseDuration(s); err == nil {
-			t.Errorf("parseDuration(%q) = %v, want an error", s, got)
+		if got, err := config.ParseDuration(s); err == nil {
+			t.Errorf("the duration %q = %v, want an error", s, got)
 		}
 	}
 }

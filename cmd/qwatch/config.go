@@ -28,15 +28,18 @@ is 2. Warnings go to standard error and do not change the exit status.`,
 		Example: "  qwatch config validate -c qwatch.yaml",
 		Args:    none,
 		RunE: func(*cobra.Command, []string) error {
-			cfg, err := c.loadConfig()
+			cfg, warnings, err := c.loadConfig()
 			if err != nil {
 				return err
 			}
-			warnings, err := app.Check(cfg)
+			more, err := app.Check(cfg)
 			if err != nil {
 				return configError(err)
 			}
 			for _, w := range warnings {
+				c.warn(w.String())
+			}
+			for _, w := range more {
 				c.warn(w)
 			}
 			return c.write([]byte(c.configFile() + ": ok\n"))
@@ -55,7 +58,7 @@ replaced, secrets masked.`,
 		Example: "  qwatch config show -c qwatch.yaml",
 		Args:    none,
 		RunE: func(*cobra.Command, []string) error {
-			cfg, err := c.loadConfig()
+			cfg, _, err := c.loadConfig()
 			if err != nil {
 				return err
 			}
@@ -70,16 +73,13 @@ replaced, secrets masked.`,
 	return cmd
 }
 
-// loadConfig reads the configuration file and reports its warnings.
-func (c *cli) loadConfig() (*config.Config, error) {
+// loadConfig reads the configuration file. Its warnings are for the commands that look after it.
+func (c *cli) loadConfig() (*config.Config, []config.Warning, error) {
 	cfg, warnings, err := config.Load(c.configFile(), nil)
 	if err != nil {
-		return nil, configError(err)
+		return nil, nil, configError(err)
 	}
-	for _, w := range warnings {
-		c.warn(w.String())
-	}
-	return cfg, nil
+	return cfg, warnings, nil
 }
 
 func (c *cli) warn(s string) { fmt.Fprintf(c.stderr, "qwatch: warning: %s\n", clean(s)) }
@@ -96,11 +96,14 @@ func configError(err error) error {
 
 // openFleet reads the configuration and opens what it describes. It makes no request.
 func (c *cli) openFleet() (*app.Fleet, error) {
-	cfg, err := c.loadConfig()
+	if c.timeout <= 0 {
+		return nil, usagef("--timeout %v must be above zero", c.timeout)
+	}
+	cfg, _, err := c.loadConfig()
 	if err != nil {
 		return nil, err
 	}
-	fleet, err := app.OpenFleet(cfg, app.FleetOptions{Logger: c.logger()})
+	fleet, err := app.OpenFleet(cfg, app.FleetOptions{Logger: c.logger(), Timeout: c.timeout})
 	if err != nil {
 		return nil, configError(err)
 	}

@@ -16,7 +16,7 @@ import (
 
 func (c *cli) demoCommand() *cobra.Command {
 	var o demo.Options
-	var duration time.Duration
+	var limit time.Duration
 	var logs logFlags
 	cmd := &cobra.Command{
 		Use:   "demo",
@@ -37,19 +37,19 @@ Ctrl-C ends it.`,
 					return err
 				}
 			}
-			if duration < 0 {
-				return usagef("--duration %v must not be negative", duration)
+			if limit < 0 {
+				return usagef("--duration %v must not be negative", limit)
 			}
 			logger, err := logs.logger(c.stderr)
 			if err != nil {
 				return err
 			}
 			o.Logger = logger
-			return c.demo(cmd.Context(), o, duration)
+			return c.demo(cmd.Context(), o, limit)
 		},
 	}
 	f := cmd.Flags()
-	f.DurationVar(&duration, "duration", 0, "end after this long (default: run until Ctrl-C)")
+	f.Var((*duration)(&limit), "duration", "end after this long (default: run until Ctrl-C)")
 	f.StringVar(&o.Listen, "listen", "127.0.0.1:9780", "`address` of the page, metrics and API")
 	f.StringVar(&o.Probes, "probes", "127.0.0.1:9781", "`address` of the probes")
 	f.StringVar(&o.Storage, "storage", demo.DevelopmentAddress, "`address` of the embedded queue service")
@@ -58,10 +58,10 @@ Ctrl-C ends it.`,
 	return cmd
 }
 
-func (c *cli) demo(ctx context.Context, o demo.Options, duration time.Duration) error {
-	if duration > 0 {
+func (c *cli) demo(ctx context.Context, o demo.Options, limit time.Duration) error {
+	if limit > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, duration)
+		ctx, cancel = context.WithTimeout(ctx, limit)
 		defer cancel()
 	}
 	b := build()

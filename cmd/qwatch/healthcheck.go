@@ -41,7 +41,8 @@ The answer's body says why and is printed.`,
 		},
 	}
 	cmd.Flags().StringVar(&address, "url", "http://127.0.0.1:9781/readyz", "the probe to ask, an `address`")
-	cmd.Flags().DurationVar(&timeout, "timeout", 3*time.Second, "how long to wait for the answer")
+	timeout = 3 * time.Second
+	cmd.Flags().Var((*duration)(&timeout), "timeout", "how long to wait for the answer")
 	return cmd
 }
 

@@ -39,6 +39,7 @@ func TestScript(t *testing.T) {
 			"await":      cmdAwait,
 			"democonfig": cmdDemoConfig,
 			"expand":     cmdExpand,
+			"freeze":     cmdFreeze,
 			"hostile":    cmdHostile,
 			"poison":     cmdPoison,
 			"poisonid":   cmdPoisonID,
@@ -157,6 +158,14 @@ func openQueue(ts *testscript.TestScript, name string) *queue.Queue {
 	q, err := account.Queue(name, queue.Config{CreateIfMissing: true})
 	ts.Check(err)
 	return q
+}
+
+// cmdFreeze lets the queue service answer nothing any more.
+func cmdFreeze(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 0 {
+		ts.Fatalf("usage: freeze")
+	}
+	ts.Defer(ts.Value(serverKey{}).(*queuetest.Server).Inject(queuetest.Fault{Hang: true}))
 }
 
 // hostileText is everything a terminal may act upon, and a little it may not.

@@ -29,10 +29,15 @@ to 32 messages.`,
 
 // poisonOf lists the poison of the queue called name.
 func (c *cli) poisonOf(ctx context.Context, name string, f func(app.FleetQueue, poison.Listing) error) error {
-	return c.onQueue(ctx, name, func(ctx context.Context, q app.FleetQueue) error {
+	return c.onFleet(ctx, name, func(ctx context.Context, fleet *app.Fleet, q app.FleetQueue) error {
 		if q.Poison() == nil {
-			return usagef("%s has no poison queue; name the main queue", q)
+			if of := fleet.PoisonOf(q); len(of) > 0 {
+				return usagef("%s is the poison queue of %s; name that", q, of[0])
+			}
+			return usagef("%s has no poison queue: the configuration says noPoison", q)
 		}
+		ctx, cancel := c.patiently(ctx)
+		defer cancel()
 		l, err := poison.List(ctx, q.Queue)
 		if err != nil {
 			return err
@@ -44,11 +49,11 @@ func (c *cli) poisonOf(ctx context.Context, name string, f func(app.FleetQueue, 
 // partial says on standard error what a look could not reach.
 func (c *cli) partial(q app.FleetQueue, l poison.Listing) {
 	if l.Partial {
-		fmt.Fprintf(c.stderr, "qwatch: %s/%s holds about %d messages; one peek sees %d of them\n",
-			q.Config.Account, q.Poison().Name(), l.Total, l.Peeked)
+		fmt.Fprintf(c.stderr, "qwatch: %s/%s holds %s; one peek sees %d of them\n",
+			q.Config.Account, q.Poison().Name(), about(l.Total), l.Peeked)
 	}
 	if l.Others > 0 {
-		fmt.Fprintf(c.stderr, "qwatch: %s/%s is shared: %d of the messages seen belong to other queues\n",
+		fmt.Fprintf(c.stderr, "qwatch: %s/%s is shared: of the messages seen, %d belong to other queues\n",
 			q.Config.Account, q.Poison().Name(), l.Others)
 	}
 }

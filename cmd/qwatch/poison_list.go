@@ -22,7 +22,9 @@ func (c *cli) poisonListCommand() *cobra.Command {
 first. One peek at the poison queue sees up to 32 messages and changes nothing; how many
 there are in all is told on standard error.
 
-Several copies of one message, as a crash may leave them, are one entry.`,
+Several copies of one message, as a crash may leave them, are one entry. In JSON,
+insertedAt is when the copy was put on the poison queue; no record tells when the original
+was sent.`,
 		Example: `  qwatch poison list orders/orders
   qwatch poison list orders/orders -o json | jq 'group_by(.reason) | map({reason: .[0].reason, n: length})'`,
 		Args:              exact("ACCOUNT/QUEUE"),
@@ -34,6 +36,7 @@ Several copies of one message, as a crash may leave them, are one entry.`,
 		},
 	}
 	cmd.Flags().BoolVar(&body, "body", false, "show the bodies")
+	c.timeoutFlag(cmd)
 	c.configFlag(cmd)
 	c.outputFlag(cmd)
 	return cmd

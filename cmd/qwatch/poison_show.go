@@ -10,6 +10,7 @@ import (
 
 	"github.com/qwatch/qwatch/internal/app"
 	"github.com/qwatch/qwatch/poison"
+	"github.com/qwatch/qwatch/queue"
 )
 
 func (c *cli) poisonShowCommand() *cobra.Command {
@@ -20,7 +21,8 @@ func (c *cli) poisonShowCommand() *cobra.Command {
 		Long: `Show one dead-lettered message: why, when, and after how many deliveries. ID is the
 original message's id, as "poison list" shows it, or that of its copy on the poison queue.
 
-The body is left out unless --body asks for it.`,
+"copy inserted" (insertedAt in JSON) is when the copy was put on the poison queue; no record
+tells when the original was sent. The body is left out unless --body asks for it.`,
 		Example:           "  qwatch poison show orders/orders 4b0a2f6c-1d7e-4f57-9d3c-0f6f0f1f2a3b --body",
 		Args:              exact("ACCOUNT/QUEUE", "ID"),
 		ValidArgsFunction: c.completeQueue,
@@ -31,6 +33,7 @@ The body is left out unless --body asks for it.`,
 		},
 	}
 	cmd.Flags().BoolVar(&body, "body", false, "show the body")
+	c.timeoutFlag(cmd)
 	c.configFlag(cmd)
 	c.outputFlag(cmd)
 	return cmd
@@ -51,6 +54,20 @@ func (c *cli) poisonShow(q app.FleetQueue, l poison.Listing, id string, body boo
 	return fmt.Errorf("no message %q is in sight on %s/%s; qwatch poison list %s shows what is", id, q.Config.Account, q.Poison().Name(), q)
 }
 
+// attempt writes what is known of a failed attempt.
+func attempt(a queue.Attempt) string {
+	s := a.At.UTC().Format(time.RFC3339)
+	for _, more := range []string{a.Category, a.Error} {
+		if more != "" {
+			s += "  " + more
+		}
+	}
+	if a.Worker != "" {
+		s += "  (" + a.Worker + ")"
+	}
+	return s
+}
+
 func (e poisonEntry) describe(w io.Writer) {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	line := func(name string, value any) { fmt.Fprintf(tw, "%s\t%s\n", name, clean(fmt.Sprint(value))) }
@@ -63,7 +80,13 @@ func (e poisonEntry) describe(w io.Writer) {
 	if e.BusinessKey != "" {
 		line("business key", e.BusinessKey)
 	}
+	if e.BusinessKey != "" {
+		line("business key", e.BusinessKey)
+	}
 	line("deliveries", deliveries(e.Entry))
+	for _, a := range e.Attempts {
+		line(fmt.Sprintf("attempt %d", a.Number), attempt(a))
+	}
 	for _, a := range e.Attempts {
 		line(fmt.Sprintf("attempt %d", a.Number), fmt.Sprintf("%s %s: %s", a.At.UTC().Format(time.RFC3339), a.Category, a.Error))
 	}

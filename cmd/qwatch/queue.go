@@ -20,8 +20,16 @@ func (c *cli) queueCommand() *cobra.Command {
 	}, c.queueListCommand(), c.queueShowCommand(), c.queuePeekCommand(), c.queueSendCommand(), c.queueClearCommand())
 }
 
+// missingHint is what to do about a queue that is not there.
+const missingHint = "the queue is not there; create it, or set createIfMissing and send to it"
+
 // onQueue runs f with the queue a command's first argument names.
 func (c *cli) onQueue(ctx context.Context, name string, f func(context.Context, app.FleetQueue) error) error {
+	return c.onFleet(ctx, name, func(ctx context.Context, _ *app.Fleet, q app.FleetQueue) error { return f(ctx, q) })
+}
+
+// onFleet is onQueue, for those who look at the fleet as well.
+func (c *cli) onFleet(ctx context.Context, name string, f func(context.Context, *app.Fleet, app.FleetQueue) error) error {
 	fleet, err := c.openFleet()
 	if err != nil {
 		return err
@@ -31,9 +39,12 @@ func (c *cli) onQueue(ctx context.Context, name string, f func(context.Context, 
 	if err != nil {
 		return usageError{err}
 	}
-	err = f(ctx, q)
-	if errors.Is(err, queue.ErrQueueNotFound) {
-		return fmt.Errorf("%w: the queue is not there; create it, or set createIfMissing and send to it", err)
+	err = f(ctx, fleet, q)
+	switch {
+	case errors.Is(err, queue.ErrQueueNotFound):
+		return fmt.Errorf("%w: %s", err, missingHint)
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("%w: %v are over; give more with --timeout", err, c.timeout)
 	}
 	return err
 }

@@ -57,34 +57,47 @@ On a terminal it asks first; elsewhere it needs --yes.`,
 		},
 	}
 	k.flags(cmd)
+	c.timeoutFlag(cmd)
 	c.configFlag(cmd)
 	c.outputFlag(cmd)
 	return cmd
 }
 
 func (c *cli) queueClear(ctx context.Context, q app.FleetQueue, k consent) error {
-	props, err := q.Properties(ctx)
+	asking, cancel := c.patiently(ctx)
+	defer cancel()
+	props, err := q.Properties(asking)
 	if err != nil {
 		return err
 	}
 	done := cleared{Account: q.Config.Account, Queue: q.Name(), ApproximateMessages: props.ApproximateMessages}
-	what := fmt.Sprintf("delete about %d messages of %s", props.ApproximateMessages, q)
+	what := fmt.Sprintf("delete %s of %s", about(props.ApproximateMessages), q)
 	if !k.dryRun {
 		if err := c.ask(ctx, k, what); err != nil {
 			return err
 		}
-		if err := q.Clear(ctx); err != nil {
+		clearing, cancel := c.patiently(ctx) // the answer took a person's time
+		defer cancel()
+		if err := q.Clear(clearing); err != nil {
 			return err
 		}
 		done.Cleared = true
 	}
 	return c.printOne(done, func(w io.Writer) {
 		if done.Cleared {
-			fmt.Fprintf(w, "deleted about %d messages of %s\n", done.ApproximateMessages, q)
+			fmt.Fprintf(w, "deleted %s of %s\n", about(done.ApproximateMessages), q)
 		} else {
 			fmt.Fprintf(w, "would %s\n", what)
 		}
 	})
+}
+
+// about writes an approximate number of messages.
+func about(n int64) string {
+	if n == 1 {
+		return "about 1 message"
+	}
+	return fmt.Sprintf("about %d messages", n)
 }
 
 var errNotAgreed = errors.New("not agreed to: nothing was done")

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -10,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/qwatch/qwatch/internal/app"
+	"github.com/qwatch/qwatch/queue"
 )
 
 func (c *cli) queueListCommand() *cobra.Command {
@@ -21,7 +23,9 @@ func (c *cli) queueListCommand() *cobra.Command {
 
 It counts and peeks, which changes nothing. MESSAGES is the service's approximate count,
 hidden messages included; VISIBLE is exact below 32 and a floor at "32+".
-Exit status 1 when a queue could not be read; the others are listed all the same.`,
+A "+" marks what is at least so because the peek was full.
+Exit status 1 when a queue is missing or could not be read; the others are listed all the
+same. A poison queue that is missing is empty.`,
 		Example: `  qwatch queue list
   qwatch queue list orders -o json | jq '.[] | select(.poisonMessages > 0)'`,
 		Args: between(0, "ACCOUNT"),
@@ -29,6 +33,7 @@ Exit status 1 when a queue could not be read; the others are listed all the same
 			return c.queueList(cmd.Context(), args)
 		},
 	}
+	c.timeoutFlag(cmd)
 	c.configFlag(cmd)
 	c.outputFlag(cmd)
 	return cmd
@@ -47,31 +52,48 @@ func (c *cli) queueList(ctx context.Context, args []string) error {
 		}
 		queues = slices.DeleteFunc(slices.Clone(queues), func(q app.FleetQueue) bool { return q.Config.Account != args[0] })
 	}
-	depths := app.Depths(ctx, queues)
+	depths := app.Depths(ctx, queues, c.timeout)
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	if err := printList(c, depths, depthTable); err != nil {
 		return err
 	}
-	unread := 0
+	return c.unread(depths)
+}
+
+// unread says on standard error what could not be read: a line for each queue, but one for all of an
+// account that did not answer.
+func (c *cli) unread(depths []app.Depth) error {
+	var err error
+	silent := map[string]int{}
 	for _, d := range depths {
-		if d.Error != "" {
-			unread++
-			fmt.Fprintf(c.stderr, "qwatch: %s/%s: %s\n", d.Account, d.Queue, clean(d.Error))
+		if errors.Is(d.Err(), app.ErrNoAnswer) {
+			silent[d.Account]++
 		}
 	}
-	if unread > 0 {
-		return errReported
+	for _, d := range depths {
+		switch n := silent[d.Account]; {
+		case d.Err() == nil:
+			continue
+		case errors.Is(d.Err(), queue.ErrQueueNotFound):
+			fmt.Fprintf(c.stderr, "qwatch: %s/%s: %s\n", d.Account, d.Queue, missingHint)
+		case !errors.Is(d.Err(), app.ErrNoAnswer):
+			fmt.Fprintf(c.stderr, "qwatch: %s/%s: %s\n", d.Account, d.Queue, clean(d.Error))
+		case n > 0:
+			fmt.Fprintf(c.stderr, "qwatch: %s: no answer within %v, queues not read: %d; give more with --timeout\n", d.Account, c.timeout, n)
+			silent[d.Account] = 0
+		}
+		err = errReported
 	}
-	return nil
+	return err
 }
 
 func depthTable(depths []app.Depth) *table {
 	t := newTable("no queues are configured", "ACCOUNT", "QUEUE", "STATUS", ">MESSAGES", ">VISIBLE", ">OLDEST", ">POISON", ">OLDEST POISON")
 	for _, d := range depths {
-		t.add(d.Account, d.Queue, statusCell(d.Status), number(d.ApproximateMessages), visible(d), age(d.OldestVisibleSeconds),
-			poisonCell(d.PoisonMessages), age(d.OldestPoisonSeconds))
+		t.add(d.Account, d.Queue, statusCell(d.Status), number(d.ApproximateMessages), visible(d), age(d.OldestVisibleSeconds, d.VisibleSaturated),
+			poisonCell(d.PoisonMessages), age(d.OldestPoisonSeconds, d.PoisonSaturated))
 	}
 	return t
 }
@@ -101,7 +123,7 @@ func visible(d app.Depth) string {
 	switch {
 	case d.Visible == nil:
 		return unknown
-	case d.VisibleIsFloor:
+	case d.VisibleSaturated:
 		return strconv.Itoa(*d.Visible) + "+"
 	default:
 		return strconv.Itoa(*d.Visible)
@@ -115,11 +137,16 @@ func poisonCell(n *int64) cell {
 	return cell{number(n), plain}
 }
 
-func age(seconds *float64) string {
+// age writes an age; saturated, there may be something older.
+func age(seconds *float64, saturated bool) string {
 	if seconds == nil {
 		return unknown
 	}
-	return brief(time.Duration(*seconds * float64(time.Second)))
+	text := brief(time.Duration(*seconds * float64(time.Second)))
+	if saturated {
+		text += "+"
+	}
+	return text
 }
 
 // brief writes a duration in the two units that matter.

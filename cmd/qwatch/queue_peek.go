@@ -86,12 +86,15 @@ upon is written as an escape; -o json has the exact body (as "body64" when it is
 	}
 	cmd.Flags().IntVarP(&limit, "max", "n", 10, "how many messages to look at, 1 to 32")
 	cmd.Flags().BoolVar(&body, "body", false, "show the bodies")
+	c.timeoutFlag(cmd)
 	c.configFlag(cmd)
 	c.outputFlag(cmd)
 	return cmd
 }
 
 func (c *cli) queuePeek(ctx context.Context, q app.FleetQueue, limit int, body bool) error {
+	ctx, cancel := c.patiently(ctx)
+	defer cancel()
 	peeked, err := q.Peek(ctx, limit)
 	if err != nil {
 		return err

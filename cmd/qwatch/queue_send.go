@@ -4,13 +4,13 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/qwatch/qwatch/internal/app"
+	"github.com/qwatch/qwatch/internal/config"
 	"github.com/qwatch/qwatch/queue"
 )
 
@@ -57,6 +57,7 @@ Durations are Go durations, plus d for days.`,
 	f.StringVar(&ttl, "ttl", "", "the message's time to live: a `duration`, or never (default the service's 7d)")
 	f.StringVar(&kind, "type", "", "the message's type, sent in the queue's type header")
 	f.BoolVar(&raw, "raw", false, "send the exact wire text: no encoding, no envelope")
+	c.timeoutFlag(cmd)
 	c.configFlag(cmd)
 	c.outputFlag(cmd)
 	return cmd
@@ -79,7 +80,7 @@ func sendOptions(headers []string, delay, ttl, kind string) (queue.SendOptions, 
 	}
 	var err error
 	if delay != "" {
-		if opts.Delay, err = parseDuration(delay); err != nil || opts.Delay < 0 {
+		if opts.Delay, err = config.ParseDuration(delay); err != nil || opts.Delay < 0 {
 			return opts, usagef("--delay %q must be a duration of 0 to 7d, like 10m", delay)
 		}
 	}
@@ -87,23 +88,11 @@ func sendOptions(headers []string, delay, ttl, kind string) (queue.SendOptions, 
 	case ttl == "never":
 		opts.TimeToLive = queue.Never
 	case ttl != "":
-		if opts.TimeToLive, err = parseDuration(ttl); err != nil || opts.TimeToLive <= 0 {
+		if opts.TimeToLive, err = config.ParseDuration(ttl); err != nil || opts.TimeToLive <= 0 {
 			return opts, usagef("--ttl %q must be a duration above zero, like 12h, or never", ttl)
 		}
 	}
 	return opts, nil
-}
-
-// parseDuration reads a Go duration, plus d for days as in the configuration file.
-func parseDuration(s string) (time.Duration, error) {
-	if days, ok := strings.CutSuffix(s, "d"); ok {
-		n, err := strconv.ParseFloat(days, 64)
-		if err != nil || !(n >= -36500 && n <= 36500) { // NaN too
-			return 0, fmt.Errorf("invalid duration %q", s)
-		}
-		return time.Duration(n * 24 * float64(time.Hour)), nil
-	}
-	return time.ParseDuration(s)
 }
 
 // maxInput bounds what is read of standard input: far above what any queue takes, so
@@ -121,6 +110,8 @@ func (c *cli) queueSend(ctx context.Context, q app.FleetQueue, body string, opts
 		}
 		body = string(b)
 	}
+	ctx, cancel := c.patiently(ctx)
+	defer cancel()
 	var r queue.SendResult
 	var err error
 	if raw {

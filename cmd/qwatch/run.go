@@ -39,9 +39,12 @@ SIGHUP changes nothing, which the log then says. Logs go to standard error.`,
 }
 
 func (c *cli) run(ctx context.Context, logger *slog.Logger) error {
-	cfg, err := c.loadConfig()
+	cfg, warnings, err := c.loadConfig()
 	if err != nil {
 		return err
+	}
+	for _, w := range warnings {
+		logger.Warn("a setting may not do what is meant", "reason", w.String())
 	}
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)

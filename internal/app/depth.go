@@ -25,26 +25,55 @@ type Depth struct {
 	Status               string   `json:"status"`
 	ApproximateMessages  *int64   `json:"approximateMessages,omitempty"`
 	Visible              *int     `json:"visible,omitempty"`
-	VisibleIsFloor       bool     `json:"visibleIsFloor,omitempty"` // there may be more than Visible
+	VisibleSaturated     bool     `json:"visibleSaturated,omitempty"` // the peek was full: there may be more than Visible, and older ones
 	OldestVisibleSeconds *float64 `json:"oldestVisibleSeconds,omitempty"`
 	PoisonQueue          string   `json:"poisonQueue,omitempty"`
 	PoisonMessages       *int64   `json:"poisonMessages,omitempty"`
 	OldestPoisonSeconds  *float64 `json:"oldestPoisonSeconds,omitempty"`
+	PoisonSaturated      bool     `json:"poisonSaturated,omitempty"` // the peek at the poison queue was full
 	Error                string   `json:"error,omitempty"`
+
+	err error
 }
+
+// Err returns why the queue or its poison queue could not be read, or that it is missing: then it
+// is a queue.ErrQueueNotFound.
+func (d Depth) Err() error { return d.err }
+
+// ErrNoAnswer is that storage did not answer within the time it was given.
+var ErrNoAnswer = errors.New("no answer in time")
 
 // atOnce is how many queues are looked at at a time.
 const atOnce = 16
 
 // Depths looks at every queue given, in that order: by count and peek, which change
-// nothing. A queue that cannot be read says so in its own Depth.
-func Depths(ctx context.Context, queues []FleetQueue) []Depth {
+// nothing. A queue that cannot be read says so in its own Depth. A look may take as long as given;
+// once one took longer, no other queue of its account is waited for.
+func Depths(ctx context.Context, queues []FleetQueue, patience time.Duration) []Depth {
+	type account struct {
+		ctx    context.Context
+		giveUp context.CancelCauseFunc
+	}
+	accounts := map[string]account{}
+	for _, q := range queues {
+		if _, ok := accounts[q.Config.Account]; !ok {
+			ctx, giveUp := context.WithCancelCause(ctx)
+			defer giveUp(nil)
+			accounts[q.Config.Account] = account{ctx, giveUp}
+		}
+	}
 	depths := make([]Depth, len(queues))
 	var g errgroup.Group
 	g.SetLimit(atOnce)
 	for i, q := range queues {
 		g.Go(func() error {
+			a := accounts[q.Config.Account]
+			ctx, cancel := context.WithTimeoutCause(a.ctx, patience, ErrNoAnswer)
+			defer cancel()
 			depths[i] = DepthOf(ctx, q)
+			if errors.Is(depths[i].err, ErrNoAnswer) {
+				a.giveUp(ErrNoAnswer)
+			}
 			return nil
 		})
 	}
@@ -52,37 +81,49 @@ func Depths(ctx context.Context, queues []FleetQueue) []Depth {
 	return depths
 }
 
-// DepthOf looks at one queue and its poison queue.
+// DepthOf looks at one queue and its poison queue. When ctx ends meanwhile for ErrNoAnswer,
+// that is the error.
 func DepthOf(ctx context.Context, q FleetQueue) Depth {
 	d := Depth{Account: q.Config.Account, Queue: q.Name(), Status: DepthOK}
 	count, visible, oldest, err := look(ctx, q.Queue, q.Config.CountsOnly)
 	switch {
 	case errors.Is(err, queue.ErrQueueNotFound):
-		d.Status = DepthMissing
+		d.Status, d.err = DepthMissing, err
 	case err != nil:
-		d.Status, d.Error = DepthUnreachable, err.Error()
+		d.fail(ctx, err)
 	default:
 		d.ApproximateMessages, d.Visible, d.OldestVisibleSeconds = &count, visible, oldest
-		d.VisibleIsFloor = visible != nil && *visible == queue.MaxReceive
+		d.VisibleSaturated = full(visible)
 	}
 	p := q.Poison()
 	if p == nil {
 		return d
 	}
 	d.PoisonQueue = p.Name()
-	poisonCount, _, oldest, err := look(ctx, p, q.Config.CountsOnly)
+	poisonCount, visible, oldest, err := look(ctx, p, q.Config.CountsOnly)
 	switch {
 	case errors.Is(err, queue.ErrQueueNotFound):
 		d.PoisonMessages = new(int64) // nothing was ever poisoned
 	case err != nil:
-		if d.Error == "" {
-			d.Status, d.Error = DepthUnreachable, err.Error()
-		}
+		d.fail(ctx, err)
 	default:
-		d.PoisonMessages, d.OldestPoisonSeconds = &poisonCount, oldest
+		d.PoisonMessages, d.OldestPoisonSeconds, d.PoisonSaturated = &poisonCount, oldest, full(visible)
 	}
 	return d
 }
+
+// fail keeps the first thing that went wrong. A missing queue is less than that.
+func (d *Depth) fail(ctx context.Context, err error) {
+	if d.Error != "" {
+		return
+	}
+	if cause := context.Cause(ctx); errors.Is(cause, ErrNoAnswer) {
+		err = cause
+	}
+	d.Status, d.Error, d.err = DepthUnreachable, err.Error(), err
+}
+
+func full(visible *int) bool { return visible != nil && *visible == queue.MaxReceive }
 
 // look asks for the count and peeks. visible and oldest are nil when countsOnly.
 func look(ctx context.Context, q *queue.Queue, countsOnly bool) (count int64, visible *int, oldest *float64, err error) {

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 
@@ -43,6 +44,8 @@ type FleetOptions struct {
 	Observe func(queue.Request)
 	// OnSend returns what is called after each message sent to a queue. Nil: nothing.
 	OnSend func(account, name string) func()
+	// Timeout bounds every storage call, retries included. Default: the library's.
+	Timeout time.Duration
 	// Tracer follows the calls on every queue. Nil: none.
 	Tracer queue.Tracer
 }
@@ -113,6 +116,7 @@ func accountConfig(a config.Account, cfg *config.Config, o FleetOptions) queue.A
 		SASFile:              a.SASFile,
 		Transport:            o.Transport,
 		MaxConnections:       connections(a),
+		Timeout:              o.Timeout,
 		Observe:              o.Observe,
 		Logger:               o.Logger,
 	}
@@ -165,6 +169,9 @@ func (f *Fleet) Account(name string) (*queue.Account, error) {
 	return nil, fmt.Errorf("account %q is not configured; there are: %s", name, strings.Join(names, ", "))
 }
 
+// Settings returns the effective settings of a queue as YAML, secrets masked.
+func (f *Fleet) Settings(q FleetQueue) ([]byte, error) { return f.config.QueueYAML(q.Config) }
+
 // Names returns "account/queue" of every configured queue, in order.
 func (f *Fleet) Names() []string {
 	names := make([]string, 0, len(f.Queues))
@@ -205,6 +212,17 @@ func (f *Fleet) Find(name string) (FleetQueue, error) {
 		return FleetQueue{}, err
 	}
 	return FleetQueue{Queue: q, Config: qc}, nil
+}
+
+// PoisonOf returns the configured queues whose poison queue q is.
+func (f *Fleet) PoisonOf(q FleetQueue) []FleetQueue {
+	var of []FleetQueue
+	for _, m := range f.Queues {
+		if p := m.Poison(); p != nil && m.Config.Account == q.Config.Account && p.Name() == q.Name() {
+			of = append(of, m)
+		}
+	}
+	return of
 }
 
 func (f *Fleet) discovers(account string) bool {

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"path/filepath"
@@ -128,6 +129,18 @@ func (d *decoder) duration(n *yaml.Node, v reflect.Value, opts options, at place
 	v.SetInt(int64(dur))
 }
 
+// ParseDuration reads a duration as the file has it: Go's, and days, such as 7d or 1d12h.
+func ParseDuration(s string) (time.Duration, error) {
+	if s == "" {
+		return 0, errors.New("is empty")
+	}
+	d, problem := parseDuration(s)
+	if problem != "" {
+		return 0, errors.New(problem)
+	}
+	return d, nil
+}
+
 // parseDuration reads Go's durations, and days.
 func parseDuration(s string) (d time.Duration, problem string) {
 	const cure = "is not a duration; use a number with a unit, such as 500ms, 30s, 5m, 12h or 7d"
@@ -150,7 +163,7 @@ func parseDuration(s string) (d time.Duration, problem string) {
 		}
 	}
 	total := days*float64(24*time.Hour) + float64(d)
-	if total > float64(100*365*24*time.Hour) {
+	if !(total <= float64(100*365*24*time.Hour)) { // NaN too
 		return 0, "is longer than 100 years"
 	}
 	return d + time.Duration(days*float64(24*time.Hour)), ""

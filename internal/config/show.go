@@ -23,7 +23,24 @@ const Masked = "***"
 // left out, so that the text can be read again with the secrets put back.
 func (c *Config) YAML() ([]byte, error) {
 	s := shower{marks: c.marks}
-	root := s.mapping(valueOf(c), "", false)
+	return c.encode(s.mapping(valueOf(c), "", false))
+}
+
+// QueueYAML returns the effective settings of one queue, as YAML shows them.
+func (c *Config) QueueYAML(q Queue) ([]byte, error) {
+	key := ""
+	for i, a := range c.Accounts {
+		for j, own := range a.Queues {
+			if own.Account == q.Account && own.Name == q.Name {
+				key = fmt.Sprintf("accounts[%d].queues[%d]", i, j)
+			}
+		}
+	}
+	s := shower{marks: c.marks}
+	return c.encode(s.mapping(valueOf(&q), key, false))
+}
+
+func (c *Config) encode(root *yaml.Node) ([]byte, error) {
 	var b bytes.Buffer
 	enc := yaml.NewEncoder(&b)
 	enc.SetIndent(2)
