@@ -71,7 +71,7 @@ func (p *Processor) deliver(d *delivery) {
 	}
 	outcome := p.settle(d)
 	if d.called {
-		p.metrics.Finished(outcome, d.took, d.msg.TraceParent)
+		p.metrics.Finished(outcome, d.took, d.traceParent())
 	}
 	p.traced(d, ending(outcome, d.err))
 	p.finished(d)
@@ -140,7 +140,7 @@ func (p *Processor) entering(d *delivery) {
 	d.started = p.now()
 	wait := p.q.Account().Now().Sub(receivable(m.Message))
 	late := p.cfg.Objective > 0 && wait > p.cfg.Objective
-	p.metrics.Started(wait, m.DequeueCount == 1, late, m.TraceParent)
+	p.metrics.Started(wait, m.DequeueCount == 1, late, d.traceParent())
 }
 
 // judge decides what becomes of the message.

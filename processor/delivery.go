@@ -42,6 +42,7 @@ type delivery struct {
 	called  bool // the handler was entered
 	excused int  // deliveries that an outage has cost the message
 	err     error
+	parent  string // the tracer's trace context
 	started time.Duration
 	took    time.Duration
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/qwatch/qwatch/internal/metric"
+	"github.com/qwatch/qwatch/queue"
 )
 
 // Tracer follows the processing of messages, for spans. It must be fast and safe for concurrent use.
@@ -36,10 +37,18 @@ func (p *Processor) trace(d *delivery) {
 		return
 	}
 	ctx, end := p.cfg.Tracer.Start(d.ctx, []*Message{&d.msg})
-	d.ctx = ctx
+	d.ctx, d.parent = ctx, queue.TraceFromContext(ctx).Parent
 	p.mu.Lock()
 	d.end = end
 	p.mu.Unlock()
+}
+
+// traceParent is the trace that the message's measurements belong to: the tracer's, or its sender's.
+func (d *delivery) traceParent() string {
+	if d.parent != "" {
+		return d.parent
+	}
+	return d.msg.TraceParent
 }
 
 // traced tells the tracer how a delivery ended, once.

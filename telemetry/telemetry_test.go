@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
@@ -54,6 +55,43 @@ func bubble(t *testing.T, all bool, test func(t *testing.T, r *rig)) {
 			t.Fatal(err)
 		}
 		test(t, r)
+	})
+}
+
+// exemplar is the trace id at the histogram of processing duration.
+func exemplar(t *testing.T, reg *prometheus.Registry) string {
+	t.Helper()
+	families, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() != "queue_message_processing_duration_seconds" {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			for _, b := range m.GetHistogram().GetBucket() {
+				for _, l := range b.GetExemplar().GetLabel() {
+					if l.GetName() == "trace_id" {
+						return l.GetValue()
+					}
+				}
+			}
+		}
+	}
+	return ""
+}
+
+func TestExemplarsPointAtTheSpansTrace(t *testing.T) {
+	bubble(t, false, func(t *testing.T, r *rig) {
+		if _, err := r.q.SendText(t.Context(), "x", queue.SendOptions{}); err != nil { // of no trace
+			t.Fatal(err)
+		}
+		reg := prometheus.NewRegistry()
+		r.run(time.Second, processor.Config{Metrics: processor.NewMetrics(reg, processor.MetricsOptions{})}, func(context.Context, *processor.Message) error { return nil })
+		if got, want := exemplar(t, reg), r.named("Queue.Process")[0].SpanContext().TraceID().String(); got != want {
+			t.Errorf("the exemplar's trace is %q, want the span's, %s", got, want)
+		}
 	})
 }
 
@@ -195,10 +233,14 @@ func TestASpanTellsHowItsMessageFailed(t *testing.T) {
 			got = append(got, sp)
 		}
 		want := []span{
-			{Name: "Queue.Process", Kind: trace.SpanKindConsumer, Status: "the widget is broken", Events: []string{"abandoned"},
-				Attrs: messaging("process", "process", map[string]any{"queue.dequeue_count": int64(1), "queue.outcome": "abandoned", "error.type": "handler"})},
-			{Name: "Queue.Process", Kind: trace.SpanKindConsumer, Status: "the widget is broken", Events: []string{"dead_lettered"},
-				Attrs: messaging("process", "process", map[string]any{"queue.dequeue_count": int64(2), "queue.outcome": "dead_lettered", "error.type": "handler"})},
+			{
+				Name: "Queue.Process", Kind: trace.SpanKindConsumer, Status: "the widget is broken", Events: []string{"abandoned"},
+				Attrs: messaging("process", "process", map[string]any{"queue.dequeue_count": int64(1), "queue.outcome": "abandoned", "error.type": "handler"}),
+			},
+			{
+				Name: "Queue.Process", Kind: trace.SpanKindConsumer, Status: "the widget is broken", Events: []string{"dead_lettered"},
+				Attrs: messaging("process", "process", map[string]any{"queue.dequeue_count": int64(2), "queue.outcome": "dead_lettered", "error.type": "handler"}),
+			},
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Error(diff)
@@ -234,8 +276,10 @@ func TestReceivesAndSendsAreSpansOnRequest(t *testing.T) {
 		want := []span{
 			{Name: "Queue.Send", Kind: trace.SpanKindProducer, Attrs: messaging("send", "send", id)},
 			{Name: "Queue.Read", Kind: trace.SpanKindClient, Attrs: read, Links: 1},
-			{Name: "Queue.Read", Kind: trace.SpanKindClient, Status: "auth",
-				Attrs: messaging("receive", "receive", map[string]any{"messaging.batch.message_count": int64(0), "error.type": "auth"})},
+			{
+				Name: "Queue.Read", Kind: trace.SpanKindClient, Status: "auth",
+				Attrs: messaging("receive", "receive", map[string]any{"messaging.batch.message_count": int64(0), "error.type": "auth"}),
+			},
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Error(diff)

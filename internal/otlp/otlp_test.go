@@ -279,8 +279,10 @@ func TestAReceiverThatRefusesIsOneLineInTheLog(t *testing.T) {
 	var logs bytes.Buffer
 	reg := prometheus.NewRegistry()
 	reg.MustRegister(prometheus.NewCounter(prometheus.CounterOpts{Name: "a_total", Help: "h"}))
-	e := start(t, otlp.Config{Endpoint: r.URL, Headers: map[string]string{"Authorization": "Bearer hidden"}, Traces: true, Metrics: true, AtExit: reg,
-		Logger: slog.New(slog.NewTextHandler(&logs, nil))}, nil)
+	e := start(t, otlp.Config{
+		Endpoint: r.URL, Headers: map[string]string{"Authorization": "Bearer hidden"}, Traces: true, Metrics: true, AtExit: reg,
+		Logger: slog.New(slog.NewTextHandler(&logs, nil)),
+	}, nil)
 	_, span := e.Traces().Tracer("test").Start(t.Context(), "work")
 	span.End()
 	counter, err := e.Metrics().Meter("test").Int64Counter("done")

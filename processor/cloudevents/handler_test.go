@@ -99,8 +99,10 @@ func gets[T any](t *testing.T) func(*bool, any) processor.Handler {
 func TestWhatCannotBeReadIsDeadLetteredWithoutACall(t *testing.T) {
 	h := cloudevents.Handler(func(context.Context, *cloudevents.Event[order]) error { panic("called") })
 	for name, tt := range map[string]struct{ body, category, reason string }{
-		"data that do not fit": {of("7", "created", `{"total":true}`), "deserialization",
-			"event 7 of type created: unreadable message: read the body as cloudevents_test.order: a bool where field Total wants int"},
+		"data that do not fit": {
+			of("7", "created", `{"total":true}`), "deserialization",
+			"event 7 of type created: unreadable message: read the body as cloudevents_test.order: a bool where field Total wants int",
+		},
 		"data that make no sense":     {of("7", "created", `{"total":-1}`), "handler", "event 7 of type created: the body is not valid: the total is negative"},
 		"no event":                    {`{"total":1}`, "deserialization", "the body is not an event: it has neither a specversion, as a CloudEvent, nor eventType and eventTime, as Event Grid's schema"},
 		"one bad event in a batch":    {"[" + of("6", "created", `{}`) + "," + of("7", "created", `"x"`) + "]", "deserialization", "event 7 of type created: unreadable message: read the body as cloudevents_test.order: a string where cloudevents_test.order is wanted"},
