@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -59,6 +61,17 @@ Ctrl-C ends it.`,
 }
 
 func (c *cli) demo(ctx context.Context, o demo.Options, limit time.Duration) error {
+	// A terminal that closes ends the demo as Ctrl-C does, unless somebody (nohup) asked to outlive it.
+	if !signal.Ignored(syscall.SIGHUP) {
+		var stop context.CancelFunc
+		ctx, stop = signal.NotifyContext(ctx, syscall.SIGHUP)
+		defer stop()
+		context.AfterFunc(ctx, stop)
+	}
+	// A reader that goes away must not end the process before it has cleaned up: writes fail instead.
+	pipes := make(chan os.Signal, 1)
+	signal.Notify(pipes, syscall.SIGPIPE)
+	defer signal.Stop(pipes)
 	if limit > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, limit)

@@ -186,10 +186,19 @@ func cmdHostile(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// cmdDemoConfig sets a variable to the configuration file of the running demo.
+// cmdDemoConfig sets a variable to the configuration file of the running demo; negated, it checks that
+// no demo left one: democonfig NAME, or ! democonfig.
 func cmdDemoConfig(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 1 {
-		ts.Fatalf("usage: democonfig NAME")
+	if neg != (len(args) == 0) || len(args) > 1 {
+		ts.Fatalf("usage: democonfig NAME, or ! democonfig")
+	}
+	if neg {
+		left, err := filepath.Glob(filepath.Join(ts.Getenv("TMPDIR"), "qwatch-demo-*"))
+		ts.Check(err)
+		if len(left) > 0 {
+			ts.Fatalf("left behind: %q", left)
+		}
+		return
 	}
 	files, err := filepath.Glob(filepath.Join(ts.Getenv("TMPDIR"), "qwatch-demo-*", "qwatch.yaml"))
 	ts.Check(err)

@@ -39,8 +39,8 @@ type Options struct {
 	Transport policy.Transporter
 	// Handlers replace the configured handlers of queues, by "account/queue".
 	Handlers map[string]processor.Handler
-	// Listen opens a listener for the setting of that name, such as server.listen.
-	// Nil: net.Listen on TCP.
+	// Listen opens a listener for the setting of that name, such as server.listen. Its errors tell
+	// which setting and what to do. Nil: net.Listen on TCP.
 	Listen func(ctx context.Context, setting, address string) (net.Listener, error)
 	// Reload asks, with each value, for the configuration to be read again. That is not available
 	// yet: the log says so, and the metric of the last reload counts it as refused. Nil: nobody asks.
@@ -62,8 +62,16 @@ func (o Options) withDefaults() Options {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	if o.Listen == nil {
-		o.Listen = func(ctx context.Context, _, address string) (net.Listener, error) {
-			return (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+		o.Listen = func(ctx context.Context, setting, address string) (net.Listener, error) {
+			l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+			if err == nil {
+				return l, nil
+			}
+			where := o.Config.At(setting)
+			if !o.Config.Set(setting) {
+				where = fmt.Sprintf("%s in %s (%s is its default)", setting, o.Config.File(), address)
+			}
+			return nil, fmt.Errorf("%s: %w; free the address, or set another: %s", setting, err, where)
 		}
 	}
 	if o.Started == nil {
@@ -162,7 +170,7 @@ func (s *service) run(ctx context.Context) (err error) {
 func (s *service) serve(ctx context.Context, down *cleanup, failed chan<- error, setting, address string, h http.Handler) (net.Addr, error) {
 	l, err := s.o.Listen(ctx, setting, address)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w; free the address, or set another: %s", setting, err, s.o.Config.At(setting))
+		return nil, err
 	}
 	s.log.Info("listening", "component", setting, "addr", l.Addr().String())
 	server := web.NewServer(h, s.log.With("component", "web"))

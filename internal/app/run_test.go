@@ -281,6 +281,23 @@ func TestATakenPortIsToldWithTheSettingAndTheCure(t *testing.T) {
 	}
 }
 
+// TestADefaultPortThatIsTakenIsNotSoughtInTheFile: the file does not have the key.
+func TestADefaultPortThatIsTakenIsNotSoughtInTheFile(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", ":9780")
+	if err == nil {
+		t.Cleanup(func() { _ = l.Close() })
+	} // else somebody else has it, which serves as well
+	storage := queuetest.New(queuetest.Options{})
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // if it should start after all
+	defer cancel()
+	err = app.Run(ctx, app.Options{Config: parse(t, storage, oneQueue), Transport: storage, Handlers: idle()})
+	const want = "server.listen: listen tcp :9780: bind: address already in use; free the address, or set another: server.listen in qwatch.yaml (:9780 is its default)"
+	if err == nil || err.Error() != want {
+		t.Errorf("run: %v\nwant %s", err, want)
+	}
+}
+
 // idle handles acct/orders and never says no.
 func idle() map[string]processor.Handler {
 	return map[string]processor.Handler{"acct/orders": processor.HandlerFunc(func(context.Context, *processor.Message) error { return nil })}

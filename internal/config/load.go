@@ -78,6 +78,9 @@ func Parse(name string, data []byte, env func(string) (string, bool)) (*Config, 
 // accounts[0].queues[1]: "file:line: path", where path is as the file wrote it.
 func (c *Config) At(path string) string { return c.pos(path).String() }
 
+// File returns the name of the file the configuration came from.
+func (c *Config) File() string { return c.file }
+
 // Set says whether the file sets that path of the effective configuration itself: neither a built-in value
 // nor one of Defaults is there.
 func (c *Config) Set(path string) bool {

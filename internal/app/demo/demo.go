@@ -10,6 +10,8 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -67,7 +69,7 @@ func (o Options) withDefaults() Options {
 // Run runs the demo until ctx ends, and returns nil then.
 func Run(ctx context.Context, o Options) (err error) {
 	o = o.withDefaults()
-	storage, err := o.listen(ctx, "the queue service", o.Storage)
+	storage, err := o.listen(ctx, "the queue service", "--storage", o.Storage)
 	if err != nil {
 		return err
 	}
@@ -93,6 +95,8 @@ func Run(ctx context.Context, o Options) (err error) {
 		return err
 	}
 	defer remove()
+	// At once, so that nothing is left even if somebody does not wait for the end.
+	context.AfterFunc(ctx, remove)
 	if err := past(ctx, service, cfg, d); err != nil {
 		if ctx.Err() != nil {
 			return nil // stopped before it began
@@ -110,7 +114,7 @@ func (o Options) run(ctx context.Context, cfg *config.Config, file string, servi
 	err := app.Run(ctx, app.Options{
 		Config: cfg, Logger: o.Logger, Version: o.Version, Revision: o.Revision,
 		Listen: func(ctx context.Context, setting, address string) (net.Listener, error) {
-			return o.listen(ctx, setting, address)
+			return o.listen(ctx, setting, strings.Replace(setting, "server.", "--", 1), address)
 		},
 		Started: func(r app.Running) {
 			context.AfterFunc(ctx, func() {
@@ -128,11 +132,11 @@ func (o Options) run(ctx context.Context, cfg *config.Config, file string, servi
 	return errors.Join(err, producers.Wait())
 }
 
-// listen opens a listener, at a free port when the one asked for is taken.
-func (o Options) listen(ctx context.Context, what, address string) (net.Listener, error) {
+// listen opens a listener, whose address a flag of the command sets, at a free port when the one asked for is taken.
+func (o Options) listen(ctx context.Context, what, flag, address string) (net.Listener, error) {
 	l, moved, err := listenOrAny(ctx, address)
 	if err != nil {
-		return nil, fmt.Errorf("listen for %s: %w", what, err)
+		return nil, fmt.Errorf("listen for %s: %w; set another address with %s", what, err, flag)
 	}
 	if moved {
 		o.Notice(fmt.Sprintf("%s is taken: %s listens at %s instead", address, what, l.Addr()))
@@ -151,11 +155,11 @@ func (o Options) configure(service *Service, handlers string) (cfg *config.Confi
 	remove = func() {}
 	dir, err := os.MkdirTemp("", "qwatch-demo-")
 	if err == nil {
-		remove = func() {
+		remove = sync.OnceFunc(func() {
 			if err := os.RemoveAll(dir); err != nil {
 				o.Logger.Warn("remove configuration", "error", err)
 			}
-		}
+		})
 		file = filepath.Join(dir, "qwatch.yaml")
 		err = os.WriteFile(file, text, 0o600)
 	}
