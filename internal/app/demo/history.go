@@ -15,7 +15,8 @@ import (
 	"github.com/qwatch/qwatch/queue/queuetest"
 )
 
-// oldPoison is what was dead-lettered before the demo began.
+// oldPoison is what was dead-lettered before the demo began, with the words that handlers from the
+// configuration leave.
 var oldPoison = [...]struct {
 	ago      time.Duration
 	category poison.Category
@@ -23,10 +24,13 @@ var oldPoison = [...]struct {
 }{
 	{5 * time.Hour, poison.CategoryHandler, refusals[0]},
 	{4*time.Hour + 50*time.Minute, poison.CategoryHandler, refusals[0]},
-	{3 * time.Hour, poison.CategoryMaxDequeue, "POST /payments: answered 500 Internal Server Error"},
+	{3 * time.Hour, poison.CategoryMaxDequeue, "handler answered 500 Internal Server Error"},
 	{95 * time.Minute, poison.CategoryHandler, refusals[2]},
-	{40 * time.Minute, poison.CategoryMaxDequeue, "POST /payments: no answer within 30s"},
+	{40 * time.Minute, poison.CategoryMaxDequeue, "handler at 127.0.0.1:8080 gave no answer within 30s"},
 }
+
+// maxDequeueCount is what consumers have that do not say.
+const maxDequeueCount = 5
 
 // oldBacklog is how many messages nobody has consumed over backlogSpan.
 const (
@@ -74,13 +78,26 @@ func (s *Service) poisonOne(ctx context.Context, category poison.Category, reaso
 	if err := (&producer{q: q, now: s.Now, dice: d}).send(ctx, number); err != nil {
 		return err
 	}
-	messages, err := q.Receive(ctx, 1, 30*time.Second)
-	if err != nil {
-		return err
+	deliveries := 1
+	if category == poison.CategoryMaxDequeue {
+		deliveries = maxDequeueCount
 	}
-	for _, m := range messages {
-		if err := poison.Move(ctx, m, category, reason); err != nil {
+	died := poison.Case{Category: category, Reason: reason}
+	for n := range deliveries {
+		messages, err := q.Receive(ctx, 1, 30*time.Second)
+		if err != nil {
 			return err
+		}
+		for _, m := range messages {
+			died.Attempts = append(died.Attempts, queue.Attempt{Number: m.DequeueCount, At: m.ReceivedAt, Error: reason})
+			if n+1 < deliveries {
+				err = m.Abandon(ctx, 0)
+			} else {
+				err = died.Move(ctx, m)
+			}
+			if err != nil {
+				return err
+			}
 		}
 	}
 	return nil
