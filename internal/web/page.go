@@ -58,16 +58,14 @@ func (h *handler) page(w http.ResponseWriter, _ *http.Request) {
 
 // showCount writes a count, marked where there may be more.
 func showCount(n *number) string {
-	switch {
-	case n == nil:
+	if n == nil {
 		return "–"
-	case n.Floor:
-		return "≥ " + strconv.FormatFloat(n.Value, 'f', 0, 64)
-	case n.Saturated:
-		return "≈ " + strconv.FormatFloat(n.Value, 'f', 0, 64)
-	default:
-		return strconv.FormatFloat(n.Value, 'f', 0, 64)
 	}
+	text := strconv.FormatFloat(n.Value, 'f', 0, 64)
+	if n.Floor || n.Saturated {
+		text += "+"
+	}
+	return text
 }
 
 // showDuration writes seconds in the two units that matter.
@@ -88,7 +86,7 @@ func showDuration(n *number) string {
 		text = fmt.Sprintf("%d d %d h", s/86400, s%86400/3600)
 	}
 	if n.Floor {
-		return "≥ " + text
+		return text + "+"
 	}
 	return text
 }

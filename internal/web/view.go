@@ -43,7 +43,8 @@ type stateView struct {
 	Error  string `json:"error,omitempty"`  // the same at length
 
 	ApproximateMessages     *number `json:"approximateMessages,omitempty"` // hidden ones included
-	Visible                 *number `json:"visible,omitempty"`
+	Visible                 *number `json:"visible,omitempty"`         // what the peek saw, as the metric has it
+	VisibleEstimate         *number `json:"visibleEstimate,omitempty"` // of a full peek: the count less what is known to be hidden
 	Hidden                  *number `json:"hidden,omitempty"`
 	OldestVisibleAgeSeconds *number `json:"oldestVisibleAgeSeconds,omitempty"`
 	MaxDequeueCount         *number `json:"maxDequeueCount,omitempty"`
@@ -55,8 +56,8 @@ type stateView struct {
 	LastSuccessAgeSeconds *float64 `json:"lastSuccessAgeSeconds,omitempty"`
 }
 
-// number is a value with its age. Floor says that it may be more; Saturated, that the peek
-// behind it was full, and that it is the count less the messages known to be hidden.
+// number is a value with its age. Floor and Saturated both say that it may be more; Saturated, that
+// it is because the peek was full.
 type number struct {
 	Value      float64 `json:"value"`
 	AgeSeconds float64 `json:"ageSeconds"`
@@ -120,8 +121,11 @@ func viewState(s collector.QueueState, now time.Time) *stateView {
 	if s.Count.Known {
 		v.ApproximateMessages = &number{Value: float64(s.Count.Messages), AgeSeconds: countAge}
 	}
-	if n, saturated, ok := s.Visible(); ok {
-		v.Visible = &number{Value: float64(n), AgeSeconds: peekAge, Saturated: saturated}
+	if s.Peek.Known {
+		v.Visible = &number{Value: float64(s.Peek.Visible), AgeSeconds: peekAge, Saturated: s.Peek.Full}
+	}
+	if n, saturated, ok := s.Visible(); ok && saturated {
+		v.VisibleEstimate = &number{Value: float64(n), AgeSeconds: max(countAge, peekAge)}
 	}
 	if n, floor, ok := s.Hidden(); ok {
 		v.Hidden = &number{Value: float64(n), AgeSeconds: max(countAge, peekAge), Floor: floor}
