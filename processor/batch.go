@@ -14,7 +14,9 @@ import (
 //
 // Nil completes every message that the handler has not settled itself; an error (or a panic) is dealt
 // with for each of those as if a Handler had returned it: ErrorPolicy is asked once for each message,
-// and each is retried after the delay for its own deliveries. Messages settled by then stay settled.
+// and each is retried after the delay for its own deliveries. Messages settled by then stay settled. A
+// message's last attempt, unless it is its first, is a call of its own, so that one bad message does not
+// take its company to the poison queue.
 //
 // The context is cancelled when shutdown has waited long enough, or when the lease of one of the
 // messages is lost that the handler has not settled; the cause tells, as for Handler. The other messages
@@ -39,7 +41,7 @@ type BatchConfig struct {
 	// a wait, batches of one come first.
 	Config
 	// MaxBatchSize is how many messages a call gets at most: 1 to 32, default 32. A batch is what one
-	// receive brings: nobody waits to fill it.
+	// receive brings, but for last attempts: nobody waits to fill it.
 	MaxBatchSize int
 	// MaxConcurrentBatches is how many calls may run at once. Default 1. At most as many times
 	// MaxBatchSize messages are in hand.
@@ -141,7 +143,25 @@ type batch struct {
 	ended func(Ending)
 }
 
-// newBatch makes a batch of deliveries that nobody else has seen yet.
+// newBatches makes batches of deliveries that nobody else has seen yet: one of nearly all, and one for each
+// message whose last attempt it is after others. In company it may have failed for another's sake.
+func (p *Processor) newBatches(all []*delivery) []*batch {
+	company := make([]*delivery, 0, len(all))
+	var alone []*batch
+	for _, d := range all {
+		if d.msg.DequeueCount > 1 && d.msg.LastAttempt() {
+			alone = append(alone, p.newBatch([]*delivery{d}))
+		} else {
+			company = append(company, d)
+		}
+	}
+	if len(company) == 0 {
+		return alone
+	}
+	return append([]*batch{p.newBatch(company)}, alone...)
+}
+
+// newBatch makes a batch.
 func (p *Processor) newBatch(all []*delivery) *batch {
 	b := &batch{p: p, all: all}
 	b.ctx, b.cancel = context.WithCancelCause(p.values)
@@ -172,11 +192,37 @@ func (b *batch) cut(cause error) {
 	b.cancel(cause)
 }
 
+// workBatches takes what one receive brought through the handler, call by call, and frees the slot.
+func (p *Processor) workBatches(calls []*batch) {
+	defer func() {
+		if len(calls) > 0 { // a handler that ended its goroutine
+			go p.workBatches(calls)
+			return
+		}
+		p.mu.Lock()
+		p.batches.running--
+		p.mu.Unlock()
+		p.signal()
+	}()
+	for len(calls) > 0 {
+		b := calls[0]
+		calls = calls[1:]
+		p.workBatch(b)
+	}
+}
+
 // workBatch takes a batch through its handler. What is left out of it goes its own way at once, and
 // what comes out of it is settled by workers, like single messages.
 func (p *Processor) workBatch(b *batch) {
 	var members []*delivery
-	open := b.all // not looked at yet
+	open := b.all                                    // not looked at yet
+	if cause := context.Cause(b.ctx); cause != nil { // cut before its turn came
+		for _, d := range open {
+			d.err, d.stage = cause, stageJudging // nobody is asked about it
+		}
+		p.dissolve(b, open)
+		return
+	}
 	defer func() {
 		// Normally nothing is left here. After a Goexit all that is unsettled failed of it.
 		for _, d := range append(members, open...) {
@@ -261,21 +307,17 @@ func guard(f func() error) (err error) {
 	return f()
 }
 
-// dissolve ends a batch whose handler has returned: its slot is free, and its messages are settled.
+// dissolve ends a batch whose handler has returned: its messages are settled.
 func (p *Processor) dissolve(b *batch, members []*delivery) {
 	ours := members[:0:0]
 	for _, d := range members {
 		d.took = p.now() - d.started
-		d.stage = stageReturned
+		d.stage = max(d.stage, stageReturned)
 		if p.returned(d) {
 			ours = append(ours, d)
 		}
 	}
 	b.cancel(context.Canceled)
-	p.mu.Lock()
-	p.batches.running--
-	p.mu.Unlock()
-	p.signal()
 	for _, d := range ours {
 		p.assign(d)
 	}

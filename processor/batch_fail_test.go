@@ -187,3 +187,88 @@ func TestALostLeaseCancelsTheBatchAndSparesTheOthers(t *testing.T) {
 		r.left(0, 0)
 	})
 }
+
+// A message that fails its whole batch again and again must not take the others with it: the last
+// attempt is made alone, and with the breaker batches shrink long before.
+func TestOneBadMessageDoesNotTakeItsBatchToThePoisonQueue(t *testing.T) {
+	for _, off := range []bool{false, true} {
+		bubble(t, func(t *testing.T, r *rig) {
+			r.sendMany(19)
+			r.send("bad")
+			alone := 0
+			r.batchFor(3*time.Hour, processor.BatchConfig{Config: processor.Config{Breaker: processor.BreakerConfig{Off: off}}},
+				func(_ context.Context, messages []*processor.Message) error {
+					for _, m := range messages {
+						if m.LastAttempt() && len(messages) == 1 {
+							alone++
+						} else if m.LastAttempt() {
+							t.Error("a last attempt in company")
+						}
+					}
+					if slices.Contains(bodies(messages), "bad") {
+						return errBroken
+					}
+					return nil
+				})
+			r.left(0, 1)
+			r.counted(map[string]float64{"queue_messages_processed_total": 19})
+			if alone == 0 {
+				t.Error("nothing was handled alone")
+			}
+		})
+	}
+}
+
+func TestWhatAwaitsItsTurnIsGivenBackAtShutdown(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.sendMany(3)
+		if ms, err := r.q.Receive(t.Context(), 3, time.Second); err != nil || len(ms) != 3 {
+			t.Fatal(ms, err)
+		}
+		time.Sleep(2 * time.Second)
+		calls, asked := 0, 0
+		run := r.startBatch(processor.BatchConfig{Config: processor.Config{
+			Breaker: wholeBatches, MaxDequeueCount: 2, DrainTimeout: 10 * time.Second, VisibilityTimeout: 5 * time.Second,
+			Policy: processor.ErrorPolicy{Func: func(context.Context, *processor.Message, error) processor.Action {
+				asked++
+				return processor.Action{}
+			}},
+		}}, processor.BatchHandlerFunc(func(ctx context.Context, _ []*processor.Message) error {
+			calls++
+			<-ctx.Done()
+			return context.Cause(ctx)
+		}))
+		time.Sleep(time.Minute)
+		if st := run.Status(); st.Handlers != 3 {
+			t.Errorf("%d messages in hand, want 3", st.Handlers)
+		}
+		r.end(run)
+		if calls != 1 || asked != 1 {
+			t.Errorf("called %d times, the policy %d times; want the first message's alone", calls, asked)
+		}
+		if ms, err := r.q.Receive(t.Context(), 32, time.Minute); err != nil || len(ms) != 3 {
+			t.Errorf("%d messages back, want 3; %v", len(ms), err)
+		}
+		r.counted(map[string]float64{"queue_shutdown_released_messages_total": 3, "queue_messages_failed_total": 0})
+	})
+}
+
+func TestAnOutageCostsABatchsMessagesNothing(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.sendMany(100)
+		began := time.Now()
+		calls := 0
+		r.batchFor(time.Hour, processor.BatchConfig{}, func(context.Context, []*processor.Message) error {
+			calls++
+			if time.Since(began) < 10*time.Minute {
+				return processor.Unavailable(errBroken)
+			}
+			return nil
+		})
+		r.left(0, 0)
+		r.counted(map[string]float64{"queue_messages_processed_total": 100})
+		if calls > 60 {
+			t.Errorf("%d calls for 100 messages and ten minutes of outage", calls)
+		}
+	})
+}

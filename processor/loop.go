@@ -243,15 +243,15 @@ func (p *Processor) dispatch(messages []*queue.Message, probe bool) {
 	if probe {
 		p.breaker.probe(all[0], now)
 	}
-	var together *batch
+	var calls []*batch
 	if p.batches.handler != nil {
-		together = p.newBatch(all)
+		calls = p.newBatches(all)
 	}
 	if p.hold(all) {
 		p.log.Warn("messages come again that nobody gave back; taking them one at a time")
 	}
-	if together != nil {
-		go p.workBatch(together)
+	if calls != nil {
+		go p.workBatches(calls)
 		return
 	}
 	for _, d := range all {
