@@ -92,21 +92,29 @@ func (m *Message) doubted() Settlement {
 }
 
 func (m *Message) delete(ctx context.Context, how Settlement) error {
+	if m.q == nil || m.q.cfg.Tracer == nil {
+		return m.changed(how, m.remove(ctx, how))
+	}
 	kind := CallComplete
 	if how == DeadLettered {
 		kind = CallDeadLetter
 	}
-	return m.follow(ctx, kind, how, func(ctx context.Context) error { return m.remove(ctx, how) })
+	return m.changed(how, m.q.traced(ctx, Call{Kind: kind, Message: m}, func(ctx context.Context, _ *Call) error { return m.remove(ctx, how) }))
 }
 
-// follow runs a call that settles or renews the message, and tells those who want to know.
-func (m *Message) follow(ctx context.Context, kind CallKind, how Settlement, do func(context.Context) error) error {
-	var err error
+func (m *Message) update(ctx context.Context, visibility time.Duration, how Settlement) error {
 	if m.q == nil || m.q.cfg.Tracer == nil {
-		err = do(ctx)
-	} else {
-		err = m.q.traced(ctx, Call{Kind: kind, Message: m}, func(ctx context.Context, _ *Call) error { return do(ctx) })
+		return m.changed(how, m.move(ctx, visibility, how))
 	}
+	kind := CallRenew
+	if how == Abandoned {
+		kind = CallAbandon
+	}
+	return m.changed(how, m.q.traced(ctx, Call{Kind: kind, Message: m}, func(ctx context.Context, _ *Call) error { return m.move(ctx, visibility, how) }))
+}
+
+// changed tells who watches the message what became of it.
+func (m *Message) changed(how Settlement, err error) error {
 	if err != nil {
 		return err
 	}
@@ -148,14 +156,6 @@ func (m *Message) remove(ctx context.Context, how Settlement) error {
 		m.end(Unsettled, nil)
 	}
 	return err
-}
-
-func (m *Message) update(ctx context.Context, visibility time.Duration, how Settlement) error {
-	kind := CallRenew
-	if how == Abandoned {
-		kind = CallAbandon
-	}
-	return m.follow(ctx, kind, how, func(ctx context.Context) error { return m.move(ctx, visibility, how) })
 }
 
 func (m *Message) move(ctx context.Context, visibility time.Duration, how Settlement) error {

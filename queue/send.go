@@ -46,14 +46,14 @@ type SendResult struct {
 // nothing is sent. If the send fails then, the body is removed again, unless the service may have
 // accepted the message all the same.
 func (q *Queue) Send(ctx context.Context, body any, opts SendOptions) (SendResult, error) {
+	if q.cfg.Tracer == nil {
+		return q.send(ctx, body, opts)
+	}
 	return q.tracedSend(ctx, func(ctx context.Context) (SendResult, error) { return q.send(ctx, body, opts) })
 }
 
-// tracedSend runs a send, followed by the tracer if there is one.
+// tracedSend runs a send that the tracer follows.
 func (q *Queue) tracedSend(ctx context.Context, send func(context.Context) (SendResult, error)) (out SendResult, err error) {
-	if q.cfg.Tracer == nil {
-		return send(ctx)
-	}
 	err = q.traced(ctx, Call{Kind: CallSend}, func(ctx context.Context, c *Call) error {
 		out, err = send(ctx)
 		c.Sent = out
@@ -130,10 +130,14 @@ func (q *Queue) SendText(ctx context.Context, text string, opts SendOptions) (Se
 	if err != nil {
 		return SendResult{}, fmt.Errorf("send to %s: %w", q, err)
 	}
-	return q.tracedSend(ctx, func(ctx context.Context) (SendResult, error) {
+	send := func(ctx context.Context) (SendResult, error) {
 		out, _, err := q.enqueue(ctx, text, o, opts.AllowDuplicates)
 		return out, err
-	})
+	}
+	if q.cfg.Tracer == nil {
+		return send(ctx)
+	}
+	return q.tracedSend(ctx, send)
 }
 
 // enqueue sends a text. Unknown says of a failure that the service may have accepted it all the same.
