@@ -33,22 +33,47 @@ func (in incidents) changed(w *watch, old, r *reading) []line {
 		return nil
 	}
 	in.note(old, r)
-	attrs := []slog.Attr{slog.String("account", w.account), slog.String("queue", w.spec.Load().queue.Name())}
+	account, name := slog.String("account", w.account), slog.String("queue", w.spec.Load().queue.Name())
 	var lines []line
+	add := func(level slog.Level, message string, attrs ...slog.Attr) {
+		lines = append(lines, line{level, message, attrs})
+	}
+	// A missing queue is an incident of its own. What else is wrong is the account's: the first queue
+	// begins the incident and the last one ends it, whichever they are.
 	if old.failing() {
-		// A missing queue is an incident of its own; for the rest the last one ends it.
-		level := slog.LevelDebug
-		if old.reason == queue.ResultNotFound || in[old.reason] == 0 {
-			level = slog.LevelInfo
+		reason := slog.String("reason", string(old.reason))
+		switch {
+		case old.reason == queue.ResultNotFound:
+			add(slog.LevelInfo, "queue is no longer missing", account, name, reason)
+		case in[old.reason] == 0:
+			add(slog.LevelInfo, "polls no longer fail for this reason", account, reason)
+		default:
+			add(slog.LevelDebug, "queue no longer fails for this reason", account, name, reason)
 		}
-		lines = append(lines, line{level, "polls no longer fail for this reason", append(attrs[:2:2], slog.String("reason", string(old.reason)))})
 	}
 	if r.failing() {
-		level := slog.LevelDebug
-		if r.reason == queue.ResultNotFound || in[r.reason] == 1 {
-			level = slog.LevelWarn
+		reason, err := slog.String("reason", string(r.reason)), slog.String("error", r.err)
+		switch {
+		case r.reason == queue.ResultNotFound:
+			err.Value = slog.StringValue(r.err + missingHint(w.spec.Load()))
+			add(slog.LevelWarn, "queue is missing", account, name, reason, err)
+		case in[r.reason] == 1:
+			add(slog.LevelWarn, "polls fail", account, reason, err)
+		default:
+			add(slog.LevelDebug, "queue fails for this reason too", account, name, reason, err)
 		}
-		lines = append(lines, line{level, "poll failed", append(attrs[:2:2], slog.String("reason", string(r.reason)), slog.String("error", r.err))})
 	}
 	return lines
+}
+
+// missingHint says what to do about a queue that is not there.
+func missingHint(s *spec) string {
+	switch {
+	case s.target.Mode != ModeConsume:
+		return ": create it, or do not watch it"
+	case s.target.Queue.Config().CreateIfMissing:
+		return ": it is created when it can be"
+	default:
+		return ": create it, or set createIfMissing"
+	}
 }

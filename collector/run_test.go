@@ -218,8 +218,8 @@ func TestLog(t *testing.T) {
 		"an account that fails": {
 			queuetest.Fault{Status: 403, Code: "AuthenticationFailed"},
 			[]string{
-				`level=WARN msg="poll failed" component=collector account=acct queue=Q reason=auth error=E`,
-				`level=INFO msg="polls no longer fail for this reason" component=collector account=acct queue=Q reason=auth`,
+				`level=WARN msg="polls fail" component=collector account=acct reason=auth error=E`,
+				`level=INFO msg="polls no longer fail for this reason" component=collector account=acct reason=auth`,
 			},
 		},
 		"two queues that are missing": {
@@ -228,10 +228,10 @@ func TestLog(t *testing.T) {
 				Status: 404, Code: "QueueNotFound",
 			},
 			[]string{
-				`level=WARN msg="poll failed" component=collector account=acct queue=Q reason=not_found error=E`,
-				`level=WARN msg="poll failed" component=collector account=acct queue=Q reason=not_found error=E`,
-				`level=INFO msg="polls no longer fail for this reason" component=collector account=acct queue=Q reason=not_found`,
-				`level=INFO msg="polls no longer fail for this reason" component=collector account=acct queue=Q reason=not_found`,
+				`level=WARN msg="queue is missing" component=collector account=acct queue=Q reason=not_found error=E`,
+				`level=WARN msg="queue is missing" component=collector account=acct queue=Q reason=not_found error=E`,
+				`level=INFO msg="queue is no longer missing" component=collector account=acct queue=Q reason=not_found`,
+				`level=INFO msg="queue is no longer missing" component=collector account=acct queue=Q reason=not_found`,
 			},
 		},
 	} {
