@@ -22,6 +22,7 @@ import (
 	"github.com/qwatch/qwatch/internal/config"
 	"github.com/qwatch/qwatch/internal/web"
 	"github.com/qwatch/qwatch/processor"
+	"github.com/qwatch/qwatch/queue"
 )
 
 // shutdownGrace is how long the listeners let running requests finish.
@@ -148,7 +149,10 @@ func (s *service) run(ctx context.Context) (err error) {
 			}
 		}
 	})
-	g.Go(func() error { return s.collector.Run(gctx) })
+	g.Go(func() error {
+		s.createMissing(gctx) // before they are looked at, and told to be missing
+		return s.collector.Run(gctx)
+	})
 	for _, p := range s.processors {
 		g.Go(func() error { return p.Run(gctx) })
 	}
@@ -164,6 +168,30 @@ func (s *service) run(ctx context.Context) (err error) {
 		s.log.Info("stopped")
 	}
 	return err
+}
+
+// createPatience bounds how long the watching waits for missing queues to be created.
+const createPatience = 3 * time.Second
+
+// createMissing creates the consumed queues that are to be created when they are missing. What does
+// not work is left to their consumers, who try again and tell.
+func (s *service) createMissing(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, createPatience)
+	defer cancel()
+	var g errgroup.Group
+	g.SetLimit(atOnce)
+	for _, q := range s.fleet.Queues {
+		if q.Config.Consumer == nil || !q.Config.CreateIfMissing {
+			continue
+		}
+		g.Go(func() error {
+			if _, err := q.Properties(ctx); errors.Is(err, queue.ErrQueueNotFound) {
+				_ = q.Create(ctx)
+			}
+			return nil
+		})
+	}
+	_ = g.Wait()
 }
 
 // serve opens a listener and answers on it until the clean-up.

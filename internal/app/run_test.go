@@ -281,6 +281,49 @@ func TestATakenPortIsToldWithTheSettingAndTheCure(t *testing.T) {
 	}
 }
 
+// TestQueuesThatAreMissingAtTheStart: one that is created is no news, one that stays missing is told once
+// with what to do, and storage that hangs holds up neither.
+func TestQueuesThatAreMissingAtTheStart(t *testing.T) {
+	t.Parallel()
+	const text = `
+accounts:
+  - name: acct
+    connectionString: ${STORAGE}
+    queues:
+      - name: orders
+        createIfMissing: true
+        consumer: {handler: {http: {url: "http://handler.invalid/"}}}
+      - name: bills
+        consumer: {handler: {http: {url: "http://handler.invalid/"}}}
+      - name: watched
+`
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, text, idle(), func(s *queuetest.Server) {
+			s.Reset()
+			s.Inject(queuetest.Fault{Operation: "receive", Delay: time.Second}) // the watcher is first
+		})
+		settle(10 * time.Minute)
+		r.want("http://main/metrics", 200, `queue_up{account="acct",queue_kind="main",queue_name="orders"} 1`)
+		for line, want := range map[string]int{
+			`"msg":"queue is missing"`:                                                           2,
+			`404 QueueNotFound: create it, or set createIfMissing"`:                              1,
+			`404 QueueNotFound: create it, or do not watch it"`:                                  1,
+			`"msg":"queue is missing","component":"collector","account":"acct","queue":"orders"`: 0,
+		} {
+			if n := strings.Count(r.logs.String(), line); n != want {
+				t.Errorf("the log has %s %d times, want %d:\n%s", line, n, want, r.logs)
+			}
+		}
+		r.end()
+	})
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, text, idle(), func(s *queuetest.Server) { s.Inject(queuetest.Fault{Hang: true}) })
+		settle(time.Minute)
+		r.want("http://probes/readyz", 200, "storage degraded: storage: acct: every poll fails")
+		r.end()
+	})
+}
+
 // TestADefaultPortThatIsTakenIsNotSoughtInTheFile: the file does not have the key.
 func TestADefaultPortThatIsTakenIsNotSoughtInTheFile(t *testing.T) {
 	t.Parallel()

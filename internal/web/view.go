@@ -43,8 +43,8 @@ type stateView struct {
 	Error  string `json:"error,omitempty"`  // the same at length
 
 	ApproximateMessages     *number `json:"approximateMessages,omitempty"` // hidden ones included
-	Visible                 *number `json:"visible,omitempty"`         // what the peek saw, as the metric has it
-	VisibleEstimate         *number `json:"visibleEstimate,omitempty"` // of a full peek: the count less what is known to be hidden
+	Visible                 *number `json:"visible,omitempty"`             // what the peek saw, as the metric has it
+	VisibleEstimate         *number `json:"visibleEstimate,omitempty"`     // of a full peek: the count less what is known to be hidden
 	Hidden                  *number `json:"hidden,omitempty"`
 	OldestVisibleAgeSeconds *number `json:"oldestVisibleAgeSeconds,omitempty"`
 	MaxDequeueCount         *number `json:"maxDequeueCount,omitempty"`
