@@ -84,7 +84,7 @@ func TestATracerIsToldHowEachMessageEnded(t *testing.T) {
 				}))
 				time.Sleep(time.Second)
 				run.stop()
-				<-run.done
+				_ = <-run.done
 				if diff := cmp.Diff([]processor.Ending{tt.want}, tr.endings); diff != "" {
 					t.Error(diff)
 				}
