@@ -97,8 +97,32 @@ func (p *Processor) triage(d *delivery) (poison.Category, string) {
 		age := m.ReceivedAt.Sub(receivable(m)).Truncate(time.Second)
 		return poison.CategoryMaxAge, fmt.Sprintf("waited %v, %v allowed", age, p.cfg.MaxAge)
 	default:
-		return "", ""
+		return p.unpack(d)
 	}
+}
+
+// A body that decompresses to more than largeBody waits until the large ones at work leave room for it
+// in maxUnpacked, which is at least queue.Config.MaxBodyBytes. Batches, whose messages cannot wait for
+// each other, do not.
+const (
+	largeBody   = 64 << 10
+	maxUnpacked = 64 << 20
+)
+
+// unpack decompresses the body: only now, so that what the process cannot stomach is dead-lettered by
+// its dequeue count in the end.
+func (p *Processor) unpack(d *delivery) (poison.Category, string) {
+	m := d.msg.Message
+	if n := int64(m.PackedSize()); n > largeBody && p.batches.handler == nil {
+		if p.unpacked.Acquire(d.ctx, n) == nil {
+			d.unpacked = n
+		}
+	}
+	m.Unpack()
+	if m.Err != nil && !p.cfg.KeepUnreadable {
+		return poison.CategoryDeserialization, reason(m.Err)
+	}
+	return "", ""
 }
 
 // receivable is when a message could first be received, by the service's clock, as far as that is known:

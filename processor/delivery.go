@@ -37,14 +37,15 @@ type delivery struct {
 	cancel context.CancelCauseFunc
 
 	// Its worker's.
-	stage   stage
-	release bool // received too late: give it back
-	called  bool // the handler was entered
-	excused int  // deliveries that an outage has cost the message
-	err     error
-	parent  string // the tracer's trace context
-	started time.Duration
-	took    time.Duration
+	stage    stage
+	release  bool // received too late: give it back
+	called   bool // the handler was entered
+	excused  int  // deliveries that an outage has cost the message
+	err      error
+	parent   string // the tracer's trace context
+	unpacked int64  // bytes of Processor.unpacked that its body took
+	started  time.Duration
+	took     time.Duration
 
 	// Guarded by Processor.mu.
 	prev, next  *delivery     // in the list of those with a handler slot
@@ -120,6 +121,7 @@ func (p *Processor) returned(d *delivery) bool {
 // finished forgets a delivery.
 func (p *Processor) finished(d *delivery) {
 	p.breaker.done(d, p.now())
+	p.unpacked.Release(d.unpacked)
 	p.mu.Lock()
 	p.lease.drop(d)
 	p.finishing--

@@ -62,7 +62,7 @@ func (p *Processor) receive(ctx context.Context) {
 		if room == 0 {
 			return
 		}
-		messages, err := p.q.Receive(asking, room, p.cfg.VisibilityTimeout)
+		messages, err := p.q.ReceivePacked(asking, room, p.cfg.VisibilityTimeout)
 		if ctx.Err() != nil {
 			p.receivedLate(messages, err)
 			return
@@ -231,8 +231,11 @@ func (p *Processor) dispatch(messages []*queue.Message, probe bool) {
 	all := make([]*delivery, len(messages))
 	for i, m := range messages {
 		size := len(m.Body)
-		if m.Err != nil {
+		switch {
+		case m.Err != nil:
 			size = len(m.Text)
+		case m.PackedSize() > 0:
+			size = m.PackedSize()
 		}
 		p.metrics.Size(size)
 		p.metrics.DeliveryAttempts(m.DequeueCount)

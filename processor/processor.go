@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/qwatch/qwatch/internal/metric"
 	"github.com/qwatch/qwatch/queue"
 )
@@ -45,6 +47,7 @@ type Processor struct {
 	worker      string
 	limit       limit // the receive loop's
 	lease       keeper
+	unpacked    *semaphore.Weighted // bytes of large decompressed bodies
 	breaker     breaker
 
 	mu          sync.Mutex // guards what follows, keeper, and the marked fields of deliveries
@@ -98,6 +101,7 @@ func New(q *queue.Queue, handler Handler, cfg Config) (*Processor, error) {
 		return nil, fmt.Errorf("processor of %s: a middleware returned a nil handler", q)
 	}
 	p.lease.init(p)
+	p.unpacked = semaphore.NewWeighted(int64(max(maxUnpacked, q.Config().MaxBodyBytes)))
 	p.breaker.init(cfg, q.Account().Now)
 	p.caution = caution{off: cfg.Breaker.Off, wary: true, last: -2 * cautionQuiet}
 	p.metrics.Watch(p.gauges)

@@ -20,7 +20,7 @@ func (r RetryConfig) delay(dequeueCount int) time.Duration {
 	// The service takes whole seconds. What is left of one is decided by chance in proportion, so
 	// that jitter is not rounded away.
 	d -= time.Duration(rand.Int64N(int64(time.Second)))
-	return wholeSeconds(d)
+	return max(time.Second, wholeSeconds(d)) // 0 would be no delay at all
 }
 
 // wholeSeconds rounds a delay up to one the service takes: 0 to 7 days.

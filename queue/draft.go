@@ -22,8 +22,10 @@ type Draft struct {
 func (m *Message) Draft(ctx context.Context) (*Draft, error) {
 	d := &Draft{m: m}
 	switch {
-	case m.Err != nil && m.env == nil:
+	case m.Err != nil && m.env == nil && CheckText(m.Text) == nil:
 		return d, nil
+	case m.Err != nil && m.env == nil: // the wire cannot carry it as it is, whoever put it there
+		d.env = newEnvelope([]byte(m.Text))
 	case m.env != nil:
 		d.env = m.env
 	default:

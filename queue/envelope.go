@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/base64"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -253,20 +254,38 @@ func (e *Envelope) body(limit int) ([]byte, error) {
 	}
 }
 
+// gunzip decompresses one gzip member, whose end claims its size (modulo 4 GiB): one that claims too
+// much is refused unread, and none becomes larger than it claims.
 func gunzip(b []byte, limit int) ([]byte, error) {
 	z, err := gzip.NewReader(bytes.NewReader(b))
 	if err != nil {
 		return nil, fmt.Errorf("%w: the compressed body is not gzip", ErrUnreadable)
 	}
-	out, err := io.ReadAll(io.LimitReader(z, int64(limit)+1))
-	switch {
-	case len(out) > limit:
+	size := claimed(b)
+	if size > limit {
 		return nil, fmt.Errorf("%w: the compressed body is larger than the limit of %d bytes", ErrUnreadable, limit)
+	}
+	var out bytes.Buffer
+	out.Grow(min(size, len(b)*maxDeflate) + bytes.MinRead)
+	switch _, err := out.ReadFrom(io.LimitReader(z, int64(size)+1)); {
+	case out.Len() > size:
+		return nil, fmt.Errorf("%w: the compressed body is larger than it claims", ErrUnreadable)
 	case err != nil:
 		return nil, fmt.Errorf("%w: the compressed body is broken gzip", ErrUnreadable)
 	default:
-		return out, nil
+		return out.Bytes(), nil
 	}
+}
+
+// maxDeflate is the most that deflate can shrink anything by.
+const maxDeflate = 1032
+
+// claimed is the size that a gzip member's end claims for its contents.
+func claimed(b []byte) int {
+	if len(b) < 4 {
+		return 0
+	}
+	return int(binary.LittleEndian.Uint32(b[len(b)-4:]))
 }
 
 // compressed returns a copy whose body is gzipped, or the envelope itself when that cannot be done.

@@ -88,7 +88,7 @@ func scanMessages(s string) ([]listed, error) {
 	}
 	for _, m := range doc.Messages {
 		l := listed{id: m.ID, receipt: m.PopReceipt, text: m.MessageText, dequeueCount: m.DequeueCount}
-		if !l.times(m.InsertionTime, m.ExpirationTime, m.TimeNextVisible) {
+		if m.DequeueCount < 0 || !l.times(m.InsertionTime, m.ExpirationTime, m.TimeNextVisible) {
 			return nil, errListing
 		}
 		list = append(list, l)
@@ -196,7 +196,7 @@ func scanMessage(s string) (l listed, rest string, ok bool) {
 			next = text
 		case "DequeueCount":
 			n, err := strconv.Atoi(text)
-			if err != nil {
+			if err != nil || n < 0 {
 				return l, s, false
 			}
 			l.dequeueCount = n

@@ -51,6 +51,7 @@ func TestScanMessages(t *testing.T) {
 	for name, text := range map[string]string{
 		"a page of HTML": "<html><body>proxy</body></html>", "nothing": "", "cut short": list("x")[:200],
 		"a date that is none": strings.Replace(list("x"), "Fri,", "Foo,", 1), "a message without an id": strings.Replace(list("x"), "<MessageId>i</MessageId>", "", 1),
+		"a count below zero":   strings.Replace(list("x"), ">3<", ">-3<", 1),
 		"a count that is none": strings.Replace(list("x"), ">3<", ">three<", 1),
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -70,6 +70,7 @@ type Message struct {
 	settled Settlement
 	doubt   Settlement // what the message may be since a delete whose outcome is unknown
 	watch   func(Settlement)
+	packed  bool // the body is compressed still; see Unpack
 	unsure  bool // a delete was retried after a lost response and found nothing
 }
 

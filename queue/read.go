@@ -53,9 +53,32 @@ func (m *Message) unpack(b []byte) {
 	}
 	m.env, m.Headers, m.Record = env, env.Headers, env.Record
 	m.TraceParent, m.TraceState, m.Delay = env.TraceParent, env.TraceState, env.Delay
-	if !m.away() {
+	switch {
+	case m.away():
+	case env.form == bodyBase64 && env.encoding == encodingGzip:
+		m.packed = true
+	default:
 		m.Body, m.Err = env.body(m.q.cfg.MaxBodyBytes)
 	}
+}
+
+// Unpack decompresses the body of a message from ReceivePacked, which sets Body or Err. It does nothing
+// for others, or a second time. It must not run while somebody else reads the message.
+func (m *Message) Unpack() {
+	if !m.packed {
+		return
+	}
+	m.packed = false
+	m.Body, m.Err = m.env.body(m.q.cfg.MaxBodyBytes)
+}
+
+// PackedSize returns how many bytes Unpack will make of the body, as the body claims, and at most
+// Config.MaxBodyBytes; 0 when there is nothing to unpack. No body becomes larger than it claims.
+func (m *Message) PackedSize() int {
+	if !m.packed {
+		return 0
+	}
+	return min(claimed(m.env.payload), m.q.cfg.MaxBodyBytes)
 }
 
 // away says whether the body is in the queue's body store.

@@ -20,6 +20,16 @@ import (
 // delivery. When no message could be read for such a reason, that is Receive's error, and until the
 // store or the vault answers again it takes no more messages.
 func (q *Queue) Receive(ctx context.Context, max int, visibility time.Duration) (ms []*Message, err error) {
+	ms, err = q.ReceivePacked(ctx, max, visibility)
+	for _, m := range ms {
+		m.Unpack()
+	}
+	return ms, err
+}
+
+// ReceivePacked is Receive for callers that mind their memory: it leaves compressed bodies as they are,
+// however many a receive brings, until Message.Unpack.
+func (q *Queue) ReceivePacked(ctx context.Context, max int, visibility time.Duration) (ms []*Message, err error) {
 	if q.cfg.Tracer == nil {
 		return q.receive(ctx, max, visibility)
 	}
@@ -92,6 +102,9 @@ func (q *Queue) Peek(ctx context.Context, max int) (Peeked, error) {
 		return Peeked{}, q.wrap(OpPeek, err)
 	}
 	q.loadPeeked(ctx, ms)
+	for _, m := range ms {
+		m.Unpack()
+	}
 	return Peeked{Messages: ms, At: q.at(trace)}, nil
 }
 
