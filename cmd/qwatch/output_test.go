@@ -6,9 +6,13 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/qwatch/qwatch/poison"
+	"github.com/qwatch/qwatch/queue"
 )
 
 var attacks = []string{
@@ -89,5 +93,39 @@ func TestTablesAreAlignedAndInert(t *testing.T) {
 	var none strings.Builder
 	if err := newTable("nothing is there", "NAME").write(&none, false); err != nil || none.String() != "nothing is there\n" {
 		t.Errorf("an empty table: %q, %v", none.String(), err)
+	}
+}
+
+func TestAPoisonRecordIsShownInFull(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
+	e := poisonEntry{Entry: poison.Entry{
+		MessageID: "one", PoisonMessageID: "two", Copies: 1, Category: poison.CategoryHandler, Reason: "no\x1b[2J", Queue: "orders",
+		BusinessKey: "order-7", DequeueCount: 2, InsertedAt: at, DeadLetteredAt: &at, SizeBytes: 3,
+		Attempts: []queue.Attempt{
+			{Number: 1, At: at.Add(-time.Hour), Category: "timeout", Error: "no answer", Worker: "pod-1"},
+			{Number: 2, At: at},
+		},
+	}}
+	var got strings.Builder
+	e.describe(&got)
+	want := `message id         one
+poison message id  two
+copies             1
+category           handler
+reason             no\x1b[2J
+queue              orders
+business key       order-7
+deliveries         2
+attempt 1          2026-07-01T11:00:00Z  timeout  no answer  pod-1
+attempt 2          2026-07-01T12:00:00Z
+dead-lettered      2026-07-01T12:00:00Z
+copy inserted      2026-07-01T12:00:00Z
+copy expires       never
+bytes              3
+headers            -
+`
+	if diff := cmp.Diff(want, got.String()); diff != "" {
+		t.Errorf("poison show (-want +got):\n%s", diff)
 	}
 }

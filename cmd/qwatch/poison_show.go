@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -56,16 +57,13 @@ func (c *cli) poisonShow(q app.FleetQueue, l poison.Listing, id string, body boo
 
 // attempt writes what is known of a failed attempt.
 func attempt(a queue.Attempt) string {
-	s := a.At.UTC().Format(time.RFC3339)
-	for _, more := range []string{a.Category, a.Error} {
+	parts := []string{a.At.UTC().Format(time.RFC3339)}
+	for _, more := range []string{a.Category, a.Error, a.Worker} {
 		if more != "" {
-			s += "  " + more
+			parts = append(parts, more)
 		}
 	}
-	if a.Worker != "" {
-		s += "  (" + a.Worker + ")"
-	}
-	return s
+	return strings.Join(parts, "  ")
 }
 
 func (e poisonEntry) describe(w io.Writer) {
@@ -80,15 +78,9 @@ func (e poisonEntry) describe(w io.Writer) {
 	if e.BusinessKey != "" {
 		line("business key", e.BusinessKey)
 	}
-	if e.BusinessKey != "" {
-		line("business key", e.BusinessKey)
-	}
 	line("deliveries", deliveries(e.Entry))
 	for _, a := range e.Attempts {
 		line(fmt.Sprintf("attempt %d", a.Number), attempt(a))
-	}
-	for _, a := range e.Attempts {
-		line(fmt.Sprintf("attempt %d", a.Number), fmt.Sprintf("%s %s: %s", a.At.UTC().Format(time.RFC3339), a.Category, a.Error))
 	}
 	line("dead-lettered", died(e.Entry).UTC().Format(time.RFC3339))
 	line("copy inserted", expires(&e.InsertedAt))
