@@ -163,8 +163,9 @@ func TestAfterACrashBetweenCopyAndDeleteThereIsOneLogicalEntry(t *testing.T) {
 			r.inject(queuetest.Fault{Operation: queuetest.OpDelete, Status: 500}),
 			r.inject(queuetest.Fault{Operation: queuetest.OpUpdate, Status: 500}),
 		}
-		run := r.start(processor.Config{VisibilityTimeout: 20 * time.Second}, r.handle(permanently))
-		time.Sleep(30 * time.Second)
+		cfg := processor.Config{VisibilityTimeout: 20 * time.Second, EmptyBackoffMax: 2 * time.Second}
+		run := r.start(cfg, r.handle(permanently))
+		time.Sleep(26 * time.Second) // the lease has lapsed, and the message was received again
 		for _, f := range remove {
 			f()
 		}
