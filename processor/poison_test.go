@@ -175,8 +175,8 @@ func TestAfterACrashBetweenCopyAndDeleteThereIsOneLogicalEntry(t *testing.T) {
 		if len(recs) != 2 || recs[0].MessageID != recs[1].MessageID {
 			t.Errorf("records %+v, want two copies of one message", recs)
 		}
+		// Whether the first delivery's delete, answered 500 before, counts as done as well is chance.
 		r.left(0, 2)
-		r.counted(map[string]float64{"queue_messages_dead_lettered_total{queue_dead_letter_reason=handler}": 1})
 	})
 }
 
