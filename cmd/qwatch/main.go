@@ -17,9 +17,16 @@ import (
 var version string
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	// The first signal asks for an orderly end; the second takes the default action
-	// and ends the process at once.
-	context.AfterFunc(ctx, stop)
+	ctx, cancel := context.WithCancel(context.Background())
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	// The first signal asks for an orderly end; the second takes the default action and ends
+	// the process at once. Nobody may see that the end has begun before that is so:
+	// a second signal sent then would be swallowed.
+	go func() {
+		<-signals
+		signal.Stop(signals)
+		cancel()
+	}()
 	os.Exit(newCLI().main(ctx, os.Args[1:]))
 }
