@@ -74,6 +74,7 @@ func TestHostileInputIsBounded(t *testing.T) {
 		"a very deep list":                  {"accounts: " + strings.Repeat("[", 9000) + strings.Repeat("]", 9000), "must be a mapping"},
 		"a list too deep for the parser":    {"accounts: " + strings.Repeat("[", 20000), "not valid YAML"},
 		"a file of over 16 MiB":             {"# " + strings.Repeat("x", config.MaxBytes), "larger than 16 MiB"},
+		"a large file broken at its end":    {strings.Repeat("# "+strings.Repeat("x", 97)+"\n", 20000) + "accounts: \"", "a quote opened here is not closed"},
 		"more faults than anyone will read": {account + "    queues:\n" + strings.Repeat("      - {name: X}\n", 3000), "and 2000 more faults"},
 		"too many queues for the defaults":  {account + "    queues: [" + strings.Repeat("{name: orders},", 30000) + "]\ndefaults: [" + strings.Repeat("{match: x},", 1000) + "]\n", "names too many queues for so many defaults"},
 	}

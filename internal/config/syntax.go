@@ -46,7 +46,10 @@ var (
 // syntax reports what the YAML parser found, at the line where it went wrong.
 func (d *decoder) syntax(data []byte, err error) {
 	text := problem(err)
-	line := failingLine(data, text)
+	line := parserLine(err)
+	if len(data) <= maxSearched || line == 0 {
+		line = failingLine(data, text)
+	}
 	lines := bytes.Split(data, []byte("\n"))
 	say := func(format string, args ...any) {
 		d.faults.add(Pos{File: d.file, Line: line}, format, args...)
@@ -77,6 +80,18 @@ func (d *decoder) syntax(data []byte, err error) {
 // problem is the parser's complaint without its line, which may be that of the construct around.
 func problem(err error) string {
 	return yamlLine.ReplaceAllString(strings.TrimPrefix(err.Error(), "yaml: "), "")
+}
+
+// maxSearched is the largest file that is parsed again and again for the better line.
+const maxSearched = 1 << 20
+
+// parserLine is the line in the parser's own complaint, or 0.
+func parserLine(err error) int {
+	var line int
+	if _, err := fmt.Sscanf(err.Error(), "yaml: line %d:", &line); err != nil {
+		return 0
+	}
+	return line
 }
 
 // failingLine finds the first line with which the parser makes the complaint.

@@ -101,6 +101,7 @@ func (h *ExecHandler) Handle(ctx context.Context, m *processor.Message) error {
 	cmd.Dir, cmd.Env, cmd.Stdin, cmd.Stderr = h.dir, h.environment(ctx, m), bytes.NewReader(m.Body), &line
 	cmd.WaitDelay = pipeDelay
 	ownGroup(cmd)
+	defer dieWithUs(cmd)()
 	if err := cmd.Start(); err != nil {
 		if ctx.Err() != nil {
 			return fmt.Errorf("run %s: %w", h.command[0], context.Cause(ctx))
