@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -32,6 +33,11 @@ type Config struct {
 	// polls fit, all intervals of the account are stretched alike, and Warnings says so.
 	// Default 100; -1: no limit.
 	RequestsPerSecond float64
+	// Patience is how long a visible message may go untouched until nobody is said to take
+	// messages: half of it where every message is visible, and longer where somebody may be
+	// working on one, or has been slow before. Everything else that statuses wait for is a part
+	// or a multiple of it. Default 10m, at least a second.
+	Patience time.Duration
 	// Beat is called every few seconds for as long as every account's loop turns. It must
 	// be fast. Default: nobody is told.
 	Beat func()
@@ -46,6 +52,9 @@ func (c Config) WithDefaults() Config {
 	}
 	if c.RequestsPerSecond == 0 {
 		c.RequestsPerSecond = 100
+	}
+	if c.Patience == 0 {
+		c.Patience = 10 * time.Minute
 	}
 	if c.Beat == nil {
 		c.Beat = func() {}
@@ -64,6 +73,9 @@ func (c Config) validate() error {
 	if r := c.RequestsPerSecond; r != -1 && !(r > 0 && !math.IsInf(r, 1)) {
 		errs = append(errs, fmt.Errorf("%v requests per second is neither positive nor -1 for no limit", r))
 	}
+	if c.Patience < time.Second {
+		errs = append(errs, fmt.Errorf("patience %v is shorter than a second", c.Patience))
+	}
 	return errors.Join(errs...)
 }
 
@@ -80,6 +92,8 @@ type Collector struct {
 	cfg      Config
 	log      *slog.Logger
 	families []family // by name
+	seed     uint64   // of what is random
+	epoch    time.Time
 
 	fleet   atomic.Pointer[fleet]
 	setting sync.Mutex    // held while a new fleet is made
@@ -93,13 +107,15 @@ type Collector struct {
 
 // New returns a collector, which does nothing until Run. Errors tell every fault of the
 // configuration and the targets. It makes no request.
-func New(cfg Config) (*Collector, error) {
+func New(cfg Config) (*Collector, error) { return newCollector(cfg, rand.Uint64()) }
+
+func newCollector(cfg Config, seed uint64) (*Collector, error) {
 	cfg = cfg.WithDefaults()
 	if err := cfg.validate(); err != nil {
 		return nil, fmt.Errorf("collector: %w", err)
 	}
 	c := &Collector{
-		cfg: cfg, log: cfg.Logger.With("component", "collector"), families: families(),
+		cfg: cfg, log: cfg.Logger.With("component", "collector"), families: families(), seed: seed, epoch: time.Now(),
 		changed: make(chan struct{}, 1), contacted: make(chan struct{}),
 	}
 	c.fleet.Store(&fleet{})

@@ -3,7 +3,6 @@ package collector
 import (
 	"cmp"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -34,7 +33,8 @@ type watch struct {
 	started bool // its first poll is done
 	polling bool
 	removed bool
-	pos     int // in the account's agenda
+	pos     int    // in the account's agenda
+	pair    *watch // of a main queue: that of its poison queue, if it is polled
 }
 
 func (w *watch) view(now time.Time) view { return viewOf(w.spec.Load(), w.last.Load(), now) }
@@ -92,7 +92,7 @@ func (c *Collector) SetTargets(targets []Target) error {
 	for name, specs := range byAccount {
 		a := old.account(name)
 		if a == nil {
-			a = newAccount(name, c.cfg.limit(), l)
+			a = newAccount(name, c.cfg, c.seed, c.epoch, l)
 		}
 		p := fit(specs, c.cfg.limit())
 		shortest := specs[0].interval
@@ -203,17 +203,17 @@ func (a *account) set(specs []*spec, p plan, old *fleet, l *labeller) []*watch {
 	a.plan = p
 	stay := make(map[*watch]bool, len(specs))
 	watches := make([]*watch, len(specs))
-	phase := 1 - rand.Float64()
+	phase := 1 - a.random.Float64()
 	for i, s := range specs {
 		k := s.target.id()
 		w := kept(old.byID[k], s.kind)
 		if w == nil {
 			s.queue, s.labels = forPolling(s.queue), l.sets(s)
 			if s.kind == KindMain { // and its poison queue, which follows, with it
-				phase = 1 - rand.Float64()
+				phase = 1 - a.random.Float64()
 			}
 			w = &watch{id: k, kind: s.kind, phase: phase, due: now}
-			w.last.Store(&reading{})
+			w.last.Store(&reading{history: newHistory(a.epoch, s.kind)})
 			w.spec.Store(s)
 			a.agenda.add(w)
 		} else {
@@ -221,6 +221,10 @@ func (a *account) set(specs []*spec, p plan, old *fleet, l *labeller) []*watch {
 			a.respec(w, s, now)
 		}
 		stay[w], watches[i] = true, w
+		w.pair = nil
+		if i > 0 && s.kind == KindPoison && watches[i-1].id == w.id {
+			watches[i-1].pair = w
+		}
 	}
 	for _, w := range a.watches {
 		if !stay[w] {
@@ -249,7 +253,7 @@ func (a *account) respec(w *watch, s *spec, now time.Time) {
 	if !same {
 		r := w.last.Load()
 		a.incidents.note(r, nil)
-		w.last.Store(r.forgotten())
+		w.last.Store(r.forgotten(s.kind))
 		w.due, w.started = now, false
 	} else if latest := now.Add(s.effective); w.due.After(latest) {
 		w.due = latest

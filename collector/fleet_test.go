@@ -77,7 +77,7 @@ func TestAFrozenAccountDelaysNoOther(t *testing.T) {
 		after := samples(t, c)
 		for name, x := range after {
 			switch {
-			case strings.HasPrefix(name, polls+`{account="acct"`) && x != before[name]+10:
+			case strings.HasPrefix(name, polls+`{account="acct"`) && (x < before[name]+10 || x > before[name]+12):
 				t.Errorf("%s rose by %v in ten minutes", name, x-before[name])
 			case strings.HasPrefix(name, up+`{account="acct"`) && x != 1:
 				t.Errorf("%s is %v", name, x)
@@ -206,7 +206,10 @@ func TestSetTargets(t *testing.T) {
 		send(t, b, 2, queue.SendOptions{})
 		c := run(t, collector.Config{Targets: targets(a)})
 		time.Sleep(10 * time.Minute)
-		expect(t, "in ten minutes", about(t, c, "first", "main"), map[string]float64{polls: 11})
+		ten := about(t, c, "first", "main")[polls]
+		if ten < 11 || ten > 12 {
+			t.Errorf("%v polls in ten minutes", ten)
+		}
 
 		set := func(ts ...collector.Target) {
 			t.Helper()
@@ -216,7 +219,7 @@ func TestSetTargets(t *testing.T) {
 		}
 		set(append(targets(b, other), collector.Target{Queue: a, Team: "payments"})...)
 		expect(t, "before its first poll", about(t, c, "next", "main"), map[string]float64{up: absent, messages: absent, polls: 0, success: 0, interval: 60})
-		expect(t, "a queue that stays", about(t, c, "first", "main"), map[string]float64{up: 1, messages: 0, polls: 11})
+		expect(t, "a queue that stays", about(t, c, "first", "main"), map[string]float64{up: 1, messages: 0, polls: ten})
 		synctest.Wait()
 		expect(t, "a new queue", about(t, c, "next", "main"), map[string]float64{up: 1, messages: 2, polls: 1})
 		if x, ok := samples(t, c)[`queue_up{account="second",queue_kind="main",queue_name="other"}`]; x != 1 {
@@ -236,7 +239,10 @@ func TestSetTargets(t *testing.T) {
 		}
 		acct.Close()
 		time.Sleep(10 * time.Minute)
-		expect(t, "after a reload", about(t, c, "first", "main"), map[string]float64{up: 1, polls: 21})
+		expect(t, "after a reload", about(t, c, "first", "main"), map[string]float64{up: 1})
+		if n := about(t, c, "first", "main")[polls]; n < 21 || n > 23 {
+			t.Errorf("%v polls in twenty minutes", n)
+		}
 		server.ResetCounts()
 		time.Sleep(10 * time.Minute)
 		if n := server.Requests(queuetest.Op{Queue: "next"}) + server.Requests(queuetest.Op{Queue: "other"}); n != 0 {
@@ -246,11 +252,12 @@ func TestSetTargets(t *testing.T) {
 		// Another poison queue: what was seen of the old one says nothing about it.
 		send(t, a.Poison(), 3, queue.SendOptions{})
 		time.Sleep(time.Minute)
-		expect(t, "the old poison queue", about(t, c, "first", "poison"), map[string]float64{messages: 3, polls: 32})
+		expect(t, "the old poison queue", about(t, c, "first", "poison"), map[string]float64{messages: 3})
+		polled := about(t, c, "first", "poison")[polls]
 		set(targets(open(t, again, "first", queue.Config{PoisonQueue: "elsewhere"}))...)
-		expect(t, "the new poison queue before its first poll", about(t, c, "first", "poison"), map[string]float64{up: absent, messages: absent, polls: 32})
+		expect(t, "the new poison queue before its first poll", about(t, c, "first", "poison"), map[string]float64{up: absent, messages: absent, polls: polled})
 		synctest.Wait()
-		expect(t, "the new poison queue", about(t, c, "first", "poison"), map[string]float64{up: 1, exists: 0, messages: 0, polls: 33})
+		expect(t, "the new poison queue", about(t, c, "first", "poison"), map[string]float64{up: 1, exists: 0, messages: 0, polls: polled + 1})
 
 		set(targets(open(t, again, "first", queue.Config{NoPoison: true}))...)
 		if got := about(t, c, "first", "poison"); len(got) != 0 {

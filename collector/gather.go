@@ -53,6 +53,13 @@ func families() []family {
 		perTarget(metric.QueueTimeInQueueRatio, func(v *view) (float64, bool) { return given(v.target.ObjectiveRatio) }),
 		perTarget(metric.QueueHandlerTimeLimit, func(v *view) (float64, bool) { return given(v.target.HandlerTimeLimit.Seconds()) }),
 		perTarget(metric.QueueMonitorOnly, func(v *view) (float64, bool) { return truth(v.target.MonitorOnly), true }),
+		perQueue(metric.QueueHeadUnchanged, func(v *view) (float64, bool) {
+			return v.history.unchangedFor().Seconds(), v.peekFresh
+		}),
+		perQueue(metric.QueueForecastDrain, func(v *view) (float64, bool) { in, ok := v.drain(); return in.Seconds(), ok }),
+		perQueue(metric.QueueForecastLoss, func(v *view) (float64, bool) { in, ok := v.loss(); return in.Seconds(), ok }),
+		states(metric.QueueStatus, KindMain, func(v *view) int { return int(v.status) }),
+		states(metric.QueuePoisonStatus, KindPoison, func(v *view) int { return int(v.poison) }),
 		{metric.Of(metric.QueueInfo), func(s *scrape, out *samples) {
 			for i := range s.queues {
 				out.add(s.queues[i].labels.info, 1)
@@ -95,6 +102,20 @@ func perTarget(name string, value func(*view) (float64, bool)) family {
 			if v := &s.queues[i]; v.first {
 				if x, ok := value(v); ok {
 					out.add(v.labels.target, x)
+				}
+			}
+		}
+	}}
+}
+
+// states is for a set of states, of which the queue has one, counted from 1.
+func states(name string, kind Kind, is func(*view) int) family {
+	return family{metric.Of(name), func(s *scrape, out *samples) {
+		for i := range s.queues {
+			if v := &s.queues[i]; v.kind == kind {
+				has := is(v)
+				for j, labels := range v.labels.states {
+					out.add(labels, truth(j+1 == has))
 				}
 			}
 		}

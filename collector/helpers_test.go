@@ -104,16 +104,22 @@ func run(t testing.TB, cfg collector.Config) *collector.Collector {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
+	t.Cleanup(start(t, c))
+	return c
+}
+
+// start runs a collector until stop is called.
+func start(t testing.TB, c *collector.Collector) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	done := make(chan error, 1)
 	go func() { done <- c.Run(ctx) }()
-	t.Cleanup(func() {
+	return func() {
 		cancel()
 		if err := <-done; err != nil {
 			t.Errorf("Run returned %v", err)
 		}
-	})
-	return c
+	}
 }
 
 func encode(t testing.TB, g prometheus.Gatherer, f expfmt.Format) []byte {

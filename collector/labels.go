@@ -17,11 +17,12 @@ type labelSets struct {
 	target  []*dto.LabelPair   // those of thresholds
 	info    []*dto.LabelPair   // those of queue_info
 	reasons [][]*dto.LabelPair // those of queue_poll_failures_total, in the order of pollReasons
+	states  [][]*dto.LabelPair // those of queue_status or queue_poison_status, in the order of the statuses
 }
 
 // labelNames are the names of each of labelSets, as the catalogue has them.
 type labelNames struct {
-	queue, target, info, reasons, account []string
+	queue, target, info, reasons, status, account []string
 }
 
 func newLabelNames() labelNames {
@@ -32,7 +33,7 @@ func newLabelNames() labelNames {
 	}
 	return labelNames{
 		queue: sorted(metric.QueueUp), target: sorted(metric.QueueMonitorOnly), info: sorted(metric.QueueInfo),
-		reasons: sorted(metric.QueuePollFailures), account: sorted(metric.ClockSkew),
+		reasons: sorted(metric.QueuePollFailures), status: sorted(metric.QueueStatus), account: sorted(metric.ClockSkew),
 	}
 }
 
@@ -71,15 +72,31 @@ func (l *labeller) sets(s *spec) labelSets {
 	if s.first {
 		sets.target = l.make(l.target, s.label)
 	}
+	reasons := make([]string, 0, maxReasons)
 	for _, r := range pollReasons() {
-		sets.reasons = append(sets.reasons, l.make(l.reasons, func(name string) string {
-			if name == metric.LabelReason {
-				return string(r)
+		reasons = append(reasons, string(r))
+	}
+	statuses := metric.QueueStatuses()
+	if s.kind == KindPoison {
+		statuses = metric.QueuePoisonStatuses()
+	}
+	sets.reasons = l.each(s, l.reasons, metric.LabelReason, reasons)
+	sets.states = l.each(s, l.status, metric.LabelStatus, statuses)
+	return sets
+}
+
+// each returns the labels of a queue for each value of one label more.
+func (l *labeller) each(s *spec, names []string, label string, values []string) [][]*dto.LabelPair {
+	all := make([][]*dto.LabelPair, len(values))
+	for i, value := range values {
+		all[i] = l.make(names, func(name string) string {
+			if name == label {
+				return value
 			}
 			return s.label(name)
-		}))
+		})
 	}
-	return sets
+	return all
 }
 
 // identity is everything that label tells of.

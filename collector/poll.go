@@ -3,6 +3,7 @@ package collector
 import (
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"time"
 
@@ -44,8 +45,9 @@ type answer struct {
 	counted    bool      // count and metadata are there
 	count      Count
 	metadata   map[string]string
-	peeked     bool // peek is there
+	peeked     bool // peek and head are there
 	peek       Peek
+	head       head
 	clamped    bool // its age would have been negative
 }
 
@@ -71,18 +73,19 @@ func ask(ctx context.Context, s *spec) (a answer) {
 		a.err, a.missing = err, errors.Is(err, queue.ErrQueueNotFound)
 		return a
 	}
-	a.peeked = true
-	a.peek, a.clamped = look(seen, time.Now())
+	a.look(seen, time.Now())
 	return a
 }
 
 // look draws from a peek what is kept of it. The age is told by the service's clock alone.
-func look(seen queue.Peeked, now time.Time) (p Peek, clamped bool) {
-	p = Peek{Known: true, At: now, Visible: len(seen.Messages), Full: len(seen.Messages) >= peekSize}
-	for i, m := range seen.Messages {
-		age := seen.At.Sub(m.InsertedAt)
+func (a *answer) look(peeked queue.Peeked, now time.Time) {
+	n := len(peeked.Messages)
+	p := Peek{Known: true, At: now, Visible: n, Full: n >= peekSize}
+	h := head{at: peeked.At.Unix(), seen: make([]seen, n)}
+	for i, m := range peeked.Messages {
+		age := peeked.At.Sub(m.InsertedAt)
 		if age < 0 {
-			age, clamped = 0, true
+			age, a.clamped = 0, true
 		}
 		if i == 0 || age > p.OldestAge {
 			p.OldestAge = age
@@ -92,8 +95,12 @@ func look(seen queue.Peeked, now time.Time) (p Peek, clamped bool) {
 			p.NextExpiration = m.ExpiresAt
 		}
 		p.MaxDequeueCount = max(p.MaxDequeueCount, m.DequeueCount)
+		h.seen[i] = seen{id: hashOf(m.ID), inserted: m.InsertedAt.Unix(), delivered: int32(min(m.DequeueCount, math.MaxInt32))}
+		if expires {
+			h.seen[i].expires = m.ExpiresAt.Unix()
+		}
 	}
-	return p, clamped
+	a.peeked, a.peek, a.head = true, p, h
 }
 
 // with returns the reading after one more poll.
@@ -149,8 +156,8 @@ func (r *reading) polled() bool { return !r.lastPoll.IsZero() }
 func (r *reading) failing() bool { return r != nil && r.polled() && !r.up }
 
 // forgotten returns a reading that knows nothing but what was counted.
-func (r *reading) forgotten() *reading {
-	return &reading{polls: r.polls, failures: r.failures, clamped: r.clamped}
+func (r *reading) forgotten(kind Kind) *reading {
+	return &reading{polls: r.polls, failures: r.failures, clamped: r.clamped, history: newHistory(r.history.epoch, kind)}
 }
 
 // poll polls a watch, keeps what it brought, and sets when it is polled again.
@@ -182,10 +189,42 @@ func (a *account) finish(w *watch, s *spec, got answer) []line {
 	if w.spec.Load().samePlace(s) {
 		old := w.last.Load()
 		r := old.with(got, s)
+		r.history = old.history.next(w.observe(got, r, s), a.facts(s))
 		w.last.Store(r)
 		lines = a.incidents.changed(w, old, r)
-		w.reschedule(got.end)
+		a.reschedule(w, got.end)
 	}
 	a.agenda.add(w)
 	return lines
+}
+
+// observe returns what a poll tells the judge. The account's lock is held.
+func (w *watch) observe(a answer, r *reading, s *spec) observation {
+	o := observation{at: a.end.Sub(r.history.epoch), interval: s.effective}
+	if !r.up {
+		o.failed, o.missing = uint8(1+reasonIndex(r.reason)), a.missing
+		return o
+	}
+	o.count, o.peeked, o.head = r.count.Messages, r.peek.Known, a.head
+	if s.kind != KindMain {
+		return o
+	}
+	if t := &s.target; t.Busy != nil {
+		o.busy = t.Busy()
+	}
+	if t := &s.target; t.Held != nil {
+		o.held = t.Held()
+	}
+	if w.pair != nil {
+		o.poisoned = w.pair.last.Load().history.gains
+	}
+	return o
+}
+
+// facts returns what the judge wants to know of the queue itself.
+func (a *account) facts(s *spec) facts {
+	return facts{
+		kind: s.kind, monitorOnly: s.target.MonitorOnly, objective: s.target.Objective,
+		handlerLimit: s.target.HandlerTimeLimit, patience: a.patience,
+	}
 }

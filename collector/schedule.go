@@ -4,6 +4,7 @@ import (
 	"container/heap"
 	"context"
 	"math"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -24,6 +25,10 @@ type account struct {
 	turned  atomic.Int64  // Unix nanoseconds of the loop's last turn; 0: it does not run
 	wake    chan struct{} // there may be something to do
 
+	random   *rand.Rand // under mu
+	epoch    time.Time  // what histories count from
+	patience patience
+
 	mu        sync.Mutex
 	plan      plan
 	watches   []*watch
@@ -32,11 +37,13 @@ type account struct {
 	incidents incidents
 }
 
-func newAccount(name string, limit float64, l *labeller) *account {
+func newAccount(name string, cfg Config, seed uint64, epoch time.Time, l *labeller) *account {
 	a := &account{
 		name: name, labels: l.make(l.account, func(string) string { return name }),
 		wake: make(chan struct{}, 1), incidents: incidents{},
+		random: rand.New(rand.NewPCG(seed, hashOf(name))), epoch: epoch, patience: patience(cfg.Patience),
 	}
+	limit := cfg.limit()
 	if math.IsInf(limit, 1) {
 		a.limiter = rate.NewLimiter(rate.Inf, 0)
 	} else {
@@ -108,11 +115,16 @@ func (a *account) next(now time.Time) (*watch, time.Duration) {
 	return w, 0
 }
 
+// jitter is by how much of an interval two polls may be closer than it. Neither queues nor replicas
+// march in step then, nor the polls with what goes on in a queue: one that is always looked at in
+// the same moment of its rhythm would seem to stand still.
+const jitter = 0.1
+
 // reschedule sets when the watch is polled again. The rhythm is kept: a poll that comes late
 // does not move those after it, and those that were missed are not made up for, but one.
-func (w *watch) reschedule(now time.Time) {
+func (a *account) reschedule(w *watch, now time.Time) {
 	every := w.spec.Load().effective
-	step := every
+	step := time.Duration((1 - jitter*a.random.Float64()) * float64(every))
 	if !w.started { // the first round comes at once; from then on an account's polls are spread
 		w.started = true
 		step = time.Duration(w.phase * float64(every))

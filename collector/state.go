@@ -88,8 +88,37 @@ type QueueState struct {
 	Peek  Peek
 	Held  int // hidden by this process: its leases and retry delays; main queues only
 
+	// HeadUnchanged is how long the same messages have been visible at the head without one being
+	// taken, as of the last peek; 0 when none is visible, and when the peek is unknown.
+	HeadUnchanged time.Duration
+
+	Status Status       // of a main queue
+	Poison PoisonStatus // of a poison queue
+	Drain  Forecast     // when the queue is empty at the present rate; unknown when it does not drain
+	// Loss is when the first message expires before anybody handled it; unknown when nothing that
+	// was seen will. Of main queues whose messages are taken in time, nothing will.
+	Loss Forecast
+
 	partial      int64 // hidden messages at the last peek that was not full
 	partialKnown bool
+	history      *history
+	rule         Rule
+}
+
+// Forecast is a time from the snapshot on.
+type Forecast struct {
+	Known bool
+	In    time.Duration
+}
+
+// Evidence returns what the status rests on. Everybody gets an own copy.
+func (s QueueState) Evidence() *Evidence {
+	if s.history == nil {
+		return &Evidence{Rule: RuleNotPolled}
+	}
+	e := s.history.evidence()
+	e.Rule = s.rule
+	return e
 }
 
 // Count is how many messages the service says a queue holds, hidden and not yet reaped
@@ -177,6 +206,7 @@ type reading struct {
 	hidden   int64     // at the last peek that was not full
 	hiddenAt time.Time // zero: never
 	metadata map[string]string
+	history  *history
 }
 
 // view is a reading as it looks at a given time: without what is stale.
@@ -186,6 +216,10 @@ type view struct {
 	upFact                              Fact
 	existsNow                           Fact
 	countFresh, peekFresh, partialFresh bool
+	status                              Status
+	poison                              PoisonStatus
+	rule                                Rule
+	now                                 time.Duration // since the history's epoch
 }
 
 func viewOf(s *spec, r *reading, now time.Time) view {
@@ -201,7 +235,38 @@ func viewOf(s *spec, r *reading, now time.Time) view {
 	v.countFresh = r.count.Known && fresh(r.count.At)
 	v.peekFresh = r.peek.Known && fresh(r.peek.At)
 	v.partialFresh = fresh(r.hiddenAt)
+	v.now = now.Sub(r.history.epoch)
+	v.judge(now.Sub(r.lastPoll) <= limit)
 	return v
+}
+
+// judge settles the status: the history's, unless something is known beside the samples.
+func (v *view) judge(polled bool) {
+	h := v.history
+	v.status, v.poison, v.rule = h.status, h.poison, h.rule
+	switch {
+	case v.polled() && !polled:
+		v.rule = RulePollsStayAway
+		if v.kind == KindPoison {
+			v.poison = PoisonUnknown
+		} else {
+			v.status = StatusUnreachable
+		}
+	case v.kind == KindPoison, v.target.Paused == nil, v.status == StatusUnreachable, v.status == StatusMissing:
+	case v.target.Paused():
+		v.status, v.rule = StatusPaused, RulePaused
+	}
+}
+
+// drain and loss are the forecasts as they stand now.
+func (v *view) drain() (time.Duration, bool) {
+	in, ok := v.history.drain.in(v.now)
+	return in, ok && v.countFresh
+}
+
+func (v *view) loss() (time.Duration, bool) {
+	in, ok := v.history.loss(v.status, v.now)
+	return in, ok && v.peekFresh
 }
 
 func (v view) state() QueueState {
@@ -224,6 +289,12 @@ func (v view) state() QueueState {
 	if v.partialFresh {
 		s.partial, s.partialKnown = v.hidden, true
 	}
+	if v.peekFresh {
+		s.HeadUnchanged = v.history.unchangedFor()
+	}
+	s.Status, s.Poison, s.history, s.rule = v.status, v.poison, v.history, v.rule
+	s.Drain.In, s.Drain.Known = v.drain()
+	s.Loss.In, s.Loss.Known = v.loss()
 	if t.Held != nil && v.kind == KindMain {
 		s.Held = t.Held()
 	}

@@ -79,6 +79,11 @@ type Target struct {
 	// Held returns how many messages of the main queue this process hides: its leases and the
 	// retry delays it set. It must be fast and safe for concurrent use. Default: none.
 	Held func() int
+	// Busy returns how many handlers of this process are working on messages of the main queue.
+	// As Held. Default: none.
+	Busy func() int
+	// Paused says whether the consumer in this process is paused. As Held. Default: it is not.
+	Paused func() bool
 }
 
 // id is what names a Target: two with the same id are the same queue.

@@ -15,6 +15,11 @@ func consumed(extra ...Label) []Label {
 	return append([]Label{{Name: LabelAccount}, {Name: LabelQueue}}, extra...)
 }
 
+// statusOf are the labels of a set of states, which a queue of one kind has.
+func statusOf(kind string, statuses []string) []Label {
+	return []Label{{Name: LabelAccount}, {Name: LabelQueue}, {LabelKind, []string{kind}}, {LabelStatus, statuses}}
+}
+
 func watcherDefs() []Def {
 	const stale = "before the first poll, and once the last success is older than three intervals"
 	defs := []Def{
@@ -100,6 +105,26 @@ func watcherDefs() []Def {
 		{
 			Name: QueueAgesClamped, Type: Counter, Combine: bySum,
 			Help: "Ages that would have been negative and were taken as 0.",
+		},
+		{
+			Name: QueueStatus, Type: Gauge, Combine: byMax, Labels: statusOf(KindMain, QueueStatuses()),
+			Help: "How the queue is doing, judged by its trend: 1 for the status it has, 0 for the others.",
+		},
+		{
+			Name: QueuePoisonStatus, Type: Gauge, Combine: byMax, Labels: statusOf(KindPoison, QueuePoisonStatuses()),
+			Help: "How the poison queue is doing: 1 for the status it has, 0 for the others.",
+		},
+		{
+			Name: QueueHeadUnchanged, Type: Gauge, Unit: "seconds", Combine: byMax, Absent: "when the peek failed, and when stale",
+			Help: "How long the same messages have been visible at the head of the queue without one being taken; 0 when none is visible.",
+		},
+		{
+			Name: QueueForecastDrain, Type: Gauge, Unit: "seconds", Combine: byMax, Absent: "when the queue does not drain",
+			Help: "How long until the queue is empty, at the present rate.",
+		},
+		{
+			Name: QueueForecastLoss, Type: Gauge, Unit: "seconds", Combine: byMin, Absent: "when nothing that was seen will expire before its turn",
+			Help: "How long until the first message expires before anybody handled it, by the expiry of what was seen.",
 		},
 	}
 	for i := range defs {

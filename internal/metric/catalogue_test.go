@@ -33,6 +33,11 @@ func TestNamesAndLabelsAreWhatWasPromised(t *testing.T) {
 		"queue_handler_time_limit_seconds account queue_name",
 		"queue_monitor_only account queue_name",
 		"queue_ages_clamped_total account queue_name queue_kind",
+		"queue_status account queue_name queue_kind status=ok|idle|falling_behind|stalled|hidden|paused|unreachable|missing|unknown",
+		"queue_poison_status account queue_name queue_kind status=empty|holding|growing|unknown",
+		"queue_head_unchanged_seconds account queue_name queue_kind",
+		"queue_forecast_drain_seconds account queue_name queue_kind",
+		"queue_forecast_loss_seconds account queue_name queue_kind",
 		"qwatch_clock_skew_seconds account",
 
 		"queue_messages_received_total account queue_name",

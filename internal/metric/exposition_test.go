@@ -223,6 +223,6 @@ func TestHistogramsTellQueueTimesApart(t *testing.T) {
 }
 
 func ExampleSeries() {
-	fmt.Println(metric.Series(metric.Size{Queues: 1000, Accounts: 1}) < 50_000)
+	fmt.Println(metric.Series(metric.Size{Queues: 1000, Accounts: 1}) < 65_000)
 	// Output: true
 }

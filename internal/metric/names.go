@@ -27,6 +27,7 @@ const (
 	LabelTeam             = "team"
 	LabelTier             = "tier"
 	LabelStorageAccount   = "storage_account"
+	LabelStatus           = "status"
 	LabelVersion          = "version"
 	LabelRevision         = "revision"
 	LabelGoVersion        = "goversion"
@@ -52,6 +53,11 @@ const (
 	QueueHandlerTimeLimit     = "queue_handler_time_limit_seconds"
 	QueueMonitorOnly          = "queue_monitor_only"
 	QueueAgesClamped          = "queue_ages_clamped_total"
+	QueueStatus               = "queue_status"
+	QueuePoisonStatus         = "queue_poison_status"
+	QueueHeadUnchanged        = "queue_head_unchanged_seconds"
+	QueueForecastDrain        = "queue_forecast_drain_seconds"
+	QueueForecastLoss         = "queue_forecast_loss_seconds"
 	ClockSkew                 = "qwatch_clock_skew_seconds"
 )
 
@@ -159,6 +165,14 @@ const (
 	RetryHandler   = "handler"
 	RetryOther     = "other"
 )
+
+// QueueStatuses returns the values of status on queue_status, in the order of package collector's.
+func QueueStatuses() []string {
+	return []string{"ok", "idle", "falling_behind", "stalled", "hidden", "paused", "unreachable", "missing", "unknown"}
+}
+
+// QueuePoisonStatuses returns the values of status on queue_poison_status.
+func QueuePoisonStatuses() []string { return []string{"empty", "holding", "growing", "unknown"} }
 
 func kinds() []string { return []string{KindMain, KindPoison} }
 

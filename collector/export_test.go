@@ -1,0 +1,4 @@
+package collector
+
+// NewSeeded is New with what is random decided by a seed.
+func NewSeeded(cfg Config, seed uint64) (*Collector, error) { return newCollector(cfg, seed) }
