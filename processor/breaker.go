@@ -332,7 +332,6 @@ func (b *breaker) failed(d *delivery, by blame, patience, now time.Duration) ver
 		b.outages = append(b.outages[max(0, len(b.outages)-breakerOutages+1):], b.row)
 		wait := b.wait(patience)
 		b.probeAt = now + wait
-		m = b.settle(m) // what it failed before in this row
 		return verdictOn{excused: excuse(), opened: true, pause: wait, outage: true}
 	}
 	if by == blameNone {

@@ -111,3 +111,33 @@ func TestABreakerForHandlersThatSettle(t *testing.T) {
 		})
 	})
 }
+
+// Leases that lapse, and handlers that are cancelled for it, are storage's trouble.
+func TestHandlersCutShortDoNotOpenIt(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.fill(20)
+		r.runFor(5*time.Minute, processor.Config{NoRenew: true, VisibilityTimeout: 10 * time.Second, Concurrency: 4, MaxDequeueCount: 1000}, r.handle(func(ctx context.Context, _ *processor.Message) error {
+			<-ctx.Done()
+			return ctx.Err()
+		}))
+		r.logged(opened, 0)
+	})
+}
+
+// A delay that the handler asked for is kept, however soon the next probe is.
+func TestAnOutageKeepsTheDelayAskedFor(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.fill(5)
+		run := r.start(processor.Config{}, r.handle(func(context.Context, *processor.Message) error { return processor.Throttled(20*time.Minute, errBroken) }))
+		time.Sleep(10 * time.Second)
+		r.fill(5)
+		time.Sleep(10 * time.Minute)
+		if !run.Status().BreakerOpen {
+			t.Error("the breaker is closed")
+		}
+		if n := r.calls.count(); n != 10 {
+			t.Errorf("%d deliveries of 10 messages, want one each", n)
+		}
+		r.end(run)
+	})
+}

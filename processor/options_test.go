@@ -196,8 +196,7 @@ func measureConcurrency(_ *testing.T, r *rig, c processor.Config) any {
 	run := r.start(c, r.handle(takes(time.Minute)))
 	time.Sleep(30 * time.Second)
 	n := run.Status().Handlers
-	run.stop()
-	<-run.done
+	r.end(run)
 	return n
 }
 
