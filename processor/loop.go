@@ -210,7 +210,15 @@ func (p *Processor) receiveFailed(ctx context.Context, err error, wait time.Dura
 		level = slog.LevelError // somebody has to mend it
 	}
 	p.log.LogAttrs(ctx, level, "receive failed; trying again until it works",
-		slog.String("reason", string(class)), slog.String("error", reason(err)), slog.Duration("delay", wait))
+		slog.String("reason", string(class)), slog.String("error", reason(err)+cure(class)), slog.Duration("delay", wait))
+}
+
+// cure tells what would help against a class of failure.
+func cure(class queue.Result) string {
+	if class == queue.ResultNotFound {
+		return "; create the queue, or have it created (queue.Config.CreateIfMissing, createIfMissing in the file)"
+	}
+	return ""
 }
 
 func (p *Processor) receiveSucceeded(ctx context.Context) {

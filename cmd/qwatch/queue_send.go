@@ -80,7 +80,7 @@ func sendOptions(headers []string, delay, ttl, kind string) (queue.SendOptions, 
 	}
 	var err error
 	if delay != "" {
-		if opts.Delay, err = config.ParseDuration(delay); err != nil || opts.Delay < 0 {
+		if opts.Delay, err = config.ParseDuration(delay); err != nil || opts.Delay < 0 || opts.Delay > queue.MaxVisibility {
 			return opts, usagef("--delay %q must be a duration of 0 to 7d, like 10m", delay)
 		}
 	}

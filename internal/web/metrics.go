@@ -70,7 +70,11 @@ func (m *metrics) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Add("Vary", "Accept")
 	w.Header().Set("Content-Type", string(format))
 	for _, err := range m.write(w, format) {
-		m.log.Error("serve metrics", "error", err)
+		level := slog.LevelError
+		if r.Context().Err() != nil {
+			level = slog.LevelDebug // the scraper has gone
+		}
+		m.log.Log(r.Context(), level, "serve metrics", "error", err)
 	}
 }
 
