@@ -57,7 +57,7 @@ func TestAnErrorIsDealtWithForEachMessage(t *testing.T) {
 		}))
 		time.Sleep(time.Second)
 		run.stop()
-		_ = <-run.done
+		<-run.done
 		slices.Sort(asked)
 		if diff := cmp.Diff([]string{"known", "once", "refused", "twice"}, asked); diff != "" {
 			t.Errorf("the policy was asked about: %s", diff)

@@ -84,7 +84,7 @@ func TestATracerIsToldHowEachMessageEnded(t *testing.T) {
 				}))
 				time.Sleep(time.Second)
 				run.stop()
-				_ = <-run.done
+				<-run.done
 				if diff := cmp.Diff([]processor.Ending{tt.want}, tr.endings); diff != "" {
 					t.Error(diff)
 				}

@@ -3,6 +3,7 @@ package telemetry_test
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -156,9 +157,7 @@ func messaging(name, kind string, more map[string]any) map[string]any {
 		"messaging.operation.name": name, "messaging.operation.type": kind,
 		"server.address": "127.0.0.1", "server.port": int64(10001), "queue.name": "orders",
 	}
-	for k, v := range more {
-		m[k] = v
-	}
+	maps.Copy(m, more)
 	return m
 }
 

@@ -48,9 +48,6 @@ func must(t *testing.T, err error) {
 	}
 }
 
-//go:fix inline
-func ptr[T any](v T) *T { return new(v) }
-
 func send(t *testing.T, q *azqueue.QueueClient, texts ...string) {
 	t.Helper()
 	for _, text := range texts {

@@ -64,7 +64,7 @@ func matches(filter string, properties map[string]json.RawMessage) bool {
 	if filter == "" {
 		return true
 	}
-	for _, term := range strings.Split(filter, " and ") {
+	for term := range strings.SplitSeq(filter, " and ") {
 		f := strings.SplitN(term, " ", 3)
 		if len(f) != 3 {
 			panic("tabletest: cannot read the filter " + filter)
@@ -101,7 +101,7 @@ func selected(names string, properties map[string]json.RawMessage) map[string]js
 		return properties
 	}
 	some := map[string]json.RawMessage{"odata.etag": properties["odata.etag"]}
-	for _, name := range strings.Split(names, ",") {
+	for name := range strings.SplitSeq(names, ",") {
 		for _, n := range []string{name, name + "@odata.type"} {
 			if v, ok := properties[n]; ok {
 				some[n] = v
