@@ -38,7 +38,8 @@ type Config struct {
 	// the handler has settled the message itself.
 	ManualSettle bool
 	// MaxDequeueCount is how often a message is handed to the handler before it is dead-lettered.
-	// Default 5; −1 for ever, for queues without a poison queue.
+	// Default 5; −1 for ever, for queues without a poison queue. What an outage has cost a message is
+	// not counted: see BreakerConfig.
 	MaxDequeueCount int
 	// MaxAge dead-letters messages older than this when they are delivered, counted from when they
 	// could first be received. Default off.

@@ -74,7 +74,8 @@ func Throttled(delay time.Duration, err error) error {
 func Discard(err error) error { return mark(kindDiscard, 0, "", err) }
 
 // Unavailable says that what the handler calls is down as a whole, so that the message is not to
-// blame. It is retried, and counted as transient.
+// blame. It is retried, and counted as transient; unless the breaker is off, the attempt does not count
+// against it. See BreakerConfig.
 func Unavailable(err error) error { return mark(kindUnavailable, 0, "", err) }
 
 // Unreadable says that the body is not what the handler reads: the message goes to the poison queue,

@@ -165,7 +165,7 @@ func TestAfterACrashBetweenCopyAndDeleteThereIsOneLogicalEntry(t *testing.T) {
 		}
 		cfg := processor.Config{VisibilityTimeout: 20 * time.Second, EmptyBackoffMax: 2 * time.Second}
 		run := r.start(cfg, r.handle(permanently))
-		time.Sleep(26 * time.Second) // the lease has lapsed, and the message was received again
+		time.Sleep(30 * time.Second) // the lease has lapsed, and the message was received again
 		for _, f := range remove {
 			f()
 		}
