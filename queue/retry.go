@@ -59,6 +59,9 @@ func (r retrier) Do(req *policy.Request) (*http.Response, error) {
 	}
 	end := time.Now().Add(r.whole)
 	for n := 1; ; n++ {
+		if err := pass(caller); err != nil {
+			return nil, err
+		}
 		ctx, cancel := context.WithTimeout(caller, min(r.try, time.Until(end)))
 		resp, err := req.WithContext(ctx).Next()
 		cancel() // the answer has been read
