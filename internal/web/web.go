@@ -27,6 +27,10 @@ type Options struct {
 	Collector *collector.Collector
 	// Processors returns the status of every processor. Nil: there are none.
 	Processors func() []processor.Status
+	// Consumer returns the consumer of a queue in this process, nil when it has none. Nil: there are none.
+	Consumer func(account, queue string) Consumer
+	// Tokens are who may steer consumers. Nil: nobody.
+	Tokens *Tokens
 	// Health mounts the probes. Required.
 	Health *health.Health
 	// Version is shown on the page.
@@ -43,11 +47,15 @@ func Handler(o Options) http.Handler {
 	if o.Processors == nil {
 		o.Processors = func() []processor.Status { return nil }
 	}
+	if o.Consumer == nil {
+		o.Consumer = func(string, string) Consumer { return nil }
+	}
 	h := &handler{Options: o}
 	mux := http.NewServeMux()
 	mux.Handle("/metrics", metricsHandler(o.Registry, o.Collector, o.Logger))
 	mux.Handle("/api/v1/queues", compress(get(h.queues)))
 	mux.Handle("/api/v1/queues/{account}/{queue}", compress(get(h.queue)))
+	h.mountProcessors(mux)
 	mux.HandleFunc("/api/", func(w http.ResponseWriter, r *http.Request) {
 		writeError(w, http.StatusNotFound, "there is no "+r.URL.Path)
 	})

@@ -1,0 +1,161 @@
+package web
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/qwatch/qwatch/processor"
+)
+
+// A Consumer is a processor as the API steers it.
+type Consumer interface {
+	Status() processor.Status
+	Pause()
+	Resume()
+}
+
+// Limits of the requests that change something.
+const (
+	wrongTokensPerSecond = 5 // over all clients
+	wrongTokensBurst     = 10
+	maxCommandBody       = 64 << 10 // what is sent is ignored
+)
+
+// admin answers the requests that change something.
+type admin struct {
+	*handler
+	cross *http.CrossOriginProtection
+
+	mu    sync.Mutex
+	wrong *rate.Limiter
+}
+
+func (h *handler) mountProcessors(mux *http.ServeMux) {
+	a := &admin{handler: h, cross: http.NewCrossOriginProtection(), wrong: rate.NewLimiter(wrongTokensPerSecond, wrongTokensBurst)}
+	const path = "/api/v1/processors/{account}/{queue}"
+	mux.Handle(path, get(a.status))
+	mux.Handle(path+"/pause", a.operator("pause", Consumer.Pause))
+	mux.Handle(path+"/resume", a.operator("resume", Consumer.Resume))
+}
+
+// processorView is the answer about one consumer.
+type processorView struct {
+	Account string `json:"account"`
+	Queue   string `json:"queue"`
+	*consumerView
+}
+
+func (a *admin) status(w http.ResponseWriter, r *http.Request) {
+	if c := a.consumer(w, r); c != nil {
+		writeProcessor(w, c)
+	}
+}
+
+func writeProcessor(w http.ResponseWriter, c Consumer) {
+	s := c.Status()
+	writeJSON(w, http.StatusOK, processorView{s.Account, s.Queue, viewConsumer(s, time.Now())})
+}
+
+// consumer returns the consumer that a request names; nil when it has answered that there is none.
+func (a *admin) consumer(w http.ResponseWriter, r *http.Request) Consumer {
+	account, queue := r.PathValue("account"), r.PathValue("queue")
+	if c := a.Consumer(account, queue); c != nil {
+		return c
+	}
+	what := " is not watched; GET /api/v1/queues lists those that are"
+	if len(a.Collector.Queue(account, queue)) > 0 {
+		what = " has no consumer in this process"
+	}
+	writeError(w, http.StatusNotFound, "queue "+account+"/"+queue+what)
+	return nil
+}
+
+// operator answers POST with what do makes of the consumer, for those who hold an operator's token.
+func (a *admin) operator(operation string, do func(Consumer)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodPost {
+			w.Header().Set("Allow", http.MethodPost)
+			writeError(w, http.StatusMethodNotAllowed, "method "+r.Method+" is not allowed here; use POST")
+			return
+		}
+		if a.cross.Check(r) != nil {
+			writeError(w, http.StatusForbidden, "the request comes from the page of another site")
+			return
+		}
+		who, ok := a.authorize(w, r)
+		if !ok {
+			return
+		}
+		if _, err := io.Copy(io.Discard, http.MaxBytesReader(w, r.Body, maxCommandBody)); err != nil {
+			writeError(w, http.StatusRequestEntityTooLarge, "the body cannot be read, or is too large; send none")
+			return
+		}
+		c := a.consumer(w, r)
+		if c == nil {
+			return
+		}
+		do(c)
+		s := c.Status()
+		a.Logger.Info("operator command", "operation", operation, "account", s.Account, "queue", s.Queue, "operator", who, "addr", r.RemoteAddr)
+		writeProcessor(w, c)
+	}
+}
+
+// authorize returns the name of the operator who sent r, or answers why it is refused.
+func (a *admin) authorize(w http.ResponseWriter, r *http.Request) (name string, ok bool) {
+	if a.Tokens == nil {
+		writeError(w, http.StatusForbidden, "nobody is an operator: server.tokensFile is not configured")
+		return "", false
+	}
+	secret, sent := bearer(r)
+	if !sent {
+		w.Header().Set("WWW-Authenticate", `Bearer realm="qwatch"`)
+		writeError(w, http.StatusUnauthorized, "send the token of an operator: Authorization: Bearer TOKEN")
+		return "", false
+	}
+	t, found, limited := a.check(secret)
+	switch {
+	case limited:
+		w.Header().Set("Retry-After", "1")
+		writeError(w, http.StatusTooManyRequests, "too many wrong tokens were sent; try again in a second")
+	case !found:
+		a.Logger.Warn("wrong token refused", "addr", r.RemoteAddr)
+		w.Header().Set("WWW-Authenticate", `Bearer realm="qwatch", error="invalid_token"`)
+		writeError(w, http.StatusUnauthorized, "the token is not valid")
+	case t.role != RoleOperator:
+		writeError(w, http.StatusForbidden, "the token of "+t.name+" has the role "+string(t.role)+"; this needs operator")
+	default:
+		return t.name, true
+	}
+	return "", false
+}
+
+// check looks a token up, unless too many wrong ones came just before: then even a right one is not
+// looked at, or guessing would not be slowed down.
+func (a *admin) check(secret string) (t token, found, limited bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.wrong.Tokens() < 1 {
+		return token{}, false, true
+	}
+	if t, found = a.Tokens.find(secret); !found {
+		a.wrong.Allow()
+	}
+	return t, found, false
+}
+
+// bearer returns the token that r carries.
+func bearer(r *http.Request) (string, bool) {
+	values := r.Header.Values("Authorization")
+	if len(values) != 1 {
+		return "", false
+	}
+	scheme, secret, _ := strings.Cut(values[0], " ")
+	secret = strings.TrimSpace(secret)
+	return secret, strings.EqualFold(scheme, "Bearer") && secret != ""
+}
