@@ -34,6 +34,7 @@ type service struct {
 	processors []*processor.Processor
 	collector  *collector.Collector
 	health     *health.Health
+	tokens     *web.Tokens // nil: nobody may steer consumers
 	reload     *metric.Reload
 	exporter   *otlp.Exporter
 	follow     *telemetry.Telemetry // nil: nobody wants to be told
@@ -51,6 +52,9 @@ func build(o Options) (*service, error) {
 			o.Config.At("server.webConfigFile"))}
 	}
 	s := &service{o: o, log: o.Logger, registry: prometheus.NewRegistry(), ready: make(chan struct{})}
+	if err := s.openTokens(); err != nil {
+		return nil, err
+	}
 	storage := metric.NewStorage(s.registry, metric.Options{})
 	consumers := processor.NewMetrics(s.registry, processor.MetricsOptions{})
 	consumed := map[string]bool{}
@@ -294,6 +298,8 @@ func (s *service) handler() http.Handler {
 		Registry:   s.registry,
 		Collector:  s.collector,
 		Processors: s.statuses,
+		Consumer:   s.steering(),
+		Tokens:     s.tokens,
 		Health:     s.health,
 		Version:    s.o.Version,
 		Logger:     s.log.With("component", "web"),

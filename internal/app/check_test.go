@@ -56,11 +56,10 @@ func TestASettingInVainIsSaid(t *testing.T) {
 		warnings []string
 		err      string
 	}{
-		"discovery and tokens": {
-			text: account + "server: {tokensFile: tokens.yaml}\n",
+		"discovery": {
+			text: account,
 			warnings: []string{
 				"qwatch.yaml:4: accounts[0].discovery: discovery is not available yet: only the queues listed are watched",
-				"qwatch.yaml:6: server.tokensFile: nothing needs a token yet",
 			},
 		},
 		"what is not there to be listened at or asked": {
@@ -147,7 +146,7 @@ func TestTheReferenceMarksWhatIsNotThereYet(t *testing.T) {
 	}
 	for _, key := range []string{
 		"accounts[].discovery", "watch.idleInterval", "scaling.peers",
-		"server.grpc", "server.webConfigFile", "server.tokensFile", "server.grpcTLS",
+		"server.grpc", "server.webConfigFile", "server.grpcTLS",
 	} {
 		_, row, _ := strings.Cut(string(text), "| `"+key+"` |")
 		row, _, _ = strings.Cut(row, "\n")

@@ -26,7 +26,6 @@ func doubts(cfg *config.Config) []string {
 	d.say(cfg.Scaling.Peers != "", "scaling.peers", "scaling is not available yet: nobody is asked")
 	server := cfg.Server
 	d.say(cfg.Set("server.grpc") && server.GRPC != config.Off, "server.grpc", "the KEDA scaler and gRPC health are not available yet: nothing listens there; write off")
-	d.say(server.TokensFile != "", "server.tokensFile", "nothing needs a token yet")
 	d.say(server.GRPCTLS != nil, "server.grpcTLS", "the gRPC listener is not available yet: its files are not read")
 	return d.list
 }
