@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -279,6 +280,9 @@ func (s *service) process() {
 // the first scrape.
 func operations(a config.Account) []string {
 	ops := []queue.Operation{queue.OpProperties, queue.OpPeek}
+	if slices.ContainsFunc(a.Queues, func(q config.Queue) bool { return q.LargeMessages != nil }) {
+		ops = append(ops, queue.OpOther)
+	}
 	for _, q := range a.Queues {
 		if q.Consumer != nil {
 			ops = append(ops, queue.OpReceive, queue.OpSend, queue.OpUpdate, queue.OpDelete, queue.OpCreate)

@@ -134,7 +134,12 @@ func look(ctx context.Context, q *queue.Queue, countsOnly bool) (count int64, vi
 	if countsOnly {
 		return props.ApproximateMessages, nil, nil, nil
 	}
-	peeked, err := q.Peek(ctx, queue.MaxReceive)
+	// Counting must not fetch bodies from their store, nor unpack them.
+	light, err := q.Account().Queue(q.Name(), queue.Config{NoPoison: true, MaxBodyBytes: 1})
+	if err != nil {
+		light = q // the account's URL names another queue
+	}
+	peeked, err := light.Peek(ctx, queue.MaxReceive)
 	if err != nil {
 		return 0, nil, nil, err
 	}

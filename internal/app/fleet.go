@@ -63,9 +63,13 @@ func OpenFleet(cfg *config.Config, o FleetOptions) (*Fleet, error) {
 		}
 		f.accounts = append(f.accounts, acct)
 		for j, qc := range a.Queues {
-			q, err := acct.Queue(qc.Name, queueConfig(qc, o))
+			q, err := openQueue(acct, qc, o)
 			if err != nil {
-				errs = append(errs, placed(cfg, fmt.Sprintf("accounts[%d].queues[%d]", i, j), err)...)
+				path := fmt.Sprintf("accounts[%d].queues[%d]", i, j)
+				if at, ok := errors.AsType[*settingError](err); ok {
+					path, err = path+"."+at.setting, at.err
+				}
+				errs = append(errs, placed(cfg, path, err)...)
 				continue
 			}
 			f.Queues = append(f.Queues, FleetQueue{Queue: q, Config: qc})
@@ -139,24 +143,6 @@ func connections(a config.Account) int {
 	return n
 }
 
-func queueConfig(q config.Queue, o FleetOptions) queue.Config {
-	c := queue.Config{
-		PoisonQueue:           q.PoisonQueue,
-		NoPoison:              q.NoPoison,
-		KeepPoisonMissing:     !q.CreatePoisonIfMissing,
-		CreateIfMissing:       q.CreateIfMissing,
-		Encoding:              q.Encoding,
-		PoisonTimeToLive:      q.PoisonTimeToLive,
-		TypeHeader:            q.TypeHeader,
-		PropagateTraceContext: q.PropagateTraceContext,
-		Tracer:                o.Tracer,
-	}
-	if o.OnSend != nil {
-		c.OnSend = o.OnSend(q.Account, q.Name)
-	}
-	return c
-}
-
 // Account returns the account of that configured name. The error lists the names there are.
 func (f *Fleet) Account(name string) (*queue.Account, error) {
 	names := make([]string, 0, len(f.accounts))
@@ -207,7 +193,7 @@ func (f *Fleet) Find(name string) (FleetQueue, error) {
 		return FleetQueue{}, fmt.Errorf("queue %q is not configured; there are: %s", name, f.listing())
 	}
 	qc := f.config.QueueFor(accountName, queueName)
-	q, err := acct.Queue(queueName, queueConfig(qc, FleetOptions{}))
+	q, err := openQueue(acct, qc, FleetOptions{})
 	if err != nil {
 		return FleetQueue{}, err
 	}

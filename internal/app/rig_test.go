@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"go.uber.org/goleak"
 
 	"github.com/qwatch/qwatch/internal/app"
@@ -65,6 +66,12 @@ func parse(t *testing.T, storage *queuetest.Server, text string) *config.Config 
 // start runs qwatch and returns once it has started. Call it inside a bubble.
 func start(t *testing.T, text string, handlers map[string]processor.Handler, arrange ...func(*queuetest.Server)) *rig {
 	t.Helper()
+	return startOn(t, text, handlers, func(s *queuetest.Server) policy.Transporter { return s }, arrange...)
+}
+
+// startOn is start with something before the storage.
+func startOn(t *testing.T, text string, handlers map[string]processor.Handler, before func(*queuetest.Server) policy.Transporter, arrange ...func(*queuetest.Server)) *rig {
+	t.Helper()
 	r := &rig{t: t, storage: queuetest.New(queuetest.Options{}), logs: &lockedBuffer{}, ended: make(chan struct{})}
 	cfg := parse(t, r.storage, text)
 	for _, a := range cfg.Accounts {
@@ -89,7 +96,7 @@ func start(t *testing.T, text string, handlers map[string]processor.Handler, arr
 	go func() {
 		defer close(r.ended)
 		r.err = app.Run(ctx, app.Options{
-			Config: cfg, Transport: r.storage, Handlers: handlers, Version: "v1.2.3", Revision: "abc",
+			Config: cfg, Transport: before(r.storage), Handlers: handlers, Version: "v1.2.3", Revision: "abc",
 			Logger: slog.New(slog.NewJSONHandler(r.logs, &slog.HandlerOptions{Level: slog.LevelDebug})),
 			Listen: func(_ context.Context, setting, _ string) (net.Listener, error) { return listeners[setting], nil },
 			Started: func(running app.Running) {

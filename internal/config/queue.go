@@ -44,6 +44,13 @@ type Settings struct {
 	TypeHeader string `yaml:"typeHeader"`
 	// PropagateTraceContext carries the trace context with each message sent. Default false.
 	PropagateTraceContext bool `yaml:"propagateTraceContext"`
+	// Compress gzips bodies of at least CompressionThreshold bytes where that makes a message smaller.
+	// Default false; what others compressed is read in any case.
+	Compress bool `yaml:"compress" cfg:"unset"`
+	// CompressionThreshold in bytes, only with Compress. Default 1024.
+	CompressionThreshold int `yaml:"compressionThreshold" cfg:"omitempty"`
+	// LargeMessages keeps the bodies that do not fit the queue in Blob storage. Nil: they are refused.
+	LargeMessages *LargeMessages `yaml:"largeMessages"`
 	// Objective for the time messages wait. Nil: none.
 	Objective *Objective `yaml:"objective"`
 	// Team that owns the queue. Default "": unknown.
@@ -59,6 +66,22 @@ type Settings struct {
 	// settings of a consumer that the queue has, and never gives it one.
 	Consumer *Consumer `yaml:"consumer"`
 }
+
+// LargeMessages is a container in the Blob storage of the queue's account.
+type LargeMessages struct {
+	// Container that qwatch owns, named as queues are. Default "queue-large-messages".
+	Container string `yaml:"container"`
+	// CreateContainer creates it when the first body is put into it. Default true.
+	CreateContainer bool `yaml:"createContainer"`
+	// Endpoint of the Blob service. Default: told from the account's queue endpoint.
+	Endpoint string `yaml:"endpoint" cfg:"omitempty"`
+}
+
+func (l *LargeMessages) setDefaults() {
+	*l = LargeMessages{Container: "queue-large-messages", CreateContainer: true}
+}
+
+const defaultCompressionThreshold = 1024
 
 // Objective is a service level for the time messages wait.
 type Objective struct {
@@ -244,6 +267,7 @@ func (c *Config) QueueFor(account, name string) Queue {
 		}
 	}
 	q.Consumer = nil
+	q.settleCompression()
 	switch {
 	case q.PoisonQueue == name:
 		q.PoisonQueue, q.NoPoison = "", true
@@ -255,6 +279,16 @@ func (c *Config) QueueFor(account, name string) Queue {
 		q.PoisonQueue = name + poisonSuffix
 	}
 	return q
+}
+
+// settleCompression fills the threshold in, and drops one that a default gave a queue without compression.
+func (s *Settings) settleCompression() {
+	switch {
+	case !s.Compress:
+		s.CompressionThreshold = 0
+	case s.CompressionThreshold == 0:
+		s.CompressionThreshold = defaultCompressionThreshold
+	}
 }
 
 // matches applies a glob to the queue's name, or to account/queue when the glob holds a slash.

@@ -79,6 +79,8 @@ func (s *shower) mapping(v reflect.Value, key string, sparse bool) *yaml.Node {
 		switch {
 		case sparse && !set, !sparse && f.opts["omitempty"] && fv.IsZero(), fv.Kind() == reflect.Pointer && fv.IsNil():
 			continue
+		case !set && f.opts["unset"] && fv.IsZero():
+			continue // shown once the file, or a default in it, says anything
 		case fv.Kind() == reflect.Slice && f.opts["omitempty"] && fv.Len() == 0:
 			continue
 		}

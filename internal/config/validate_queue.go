@@ -36,6 +36,7 @@ func (v *validator) queues(account string, a *Account) {
 		}
 		v.poison(key, q)
 		v.ranges(key, &q.Settings)
+		v.bodies(key, q)
 		v.consumer(key, q)
 		next[q.Name] = q.PoisonQueue
 	}
@@ -111,6 +112,10 @@ func (v *validator) ranges(key string, s *Settings) {
 		v.atLeast(at, s.PoisonTimeToLive, time.Second)
 		v.wholeSeconds(at, s.PoisonTimeToLive)
 	}
+	if at := key + ".compressionThreshold"; v.set(at) {
+		v.atLeastOne(at, s.CompressionThreshold)
+	}
+	v.largeMessages(key+".largeMessages", s.LargeMessages)
 	if o := s.Objective; o != nil {
 		if v.set(key + ".objective.timeInQueue") {
 			v.atLeast(key+".objective.timeInQueue", o.TimeInQueue, time.Second)
