@@ -220,6 +220,20 @@ func TestGuessingTokensIsSlowedDown(t *testing.T) {
 	})
 }
 
+func TestTwoTokensAreNone(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h, _, _ := steered(t, true)
+		r := httptest.NewRequest("POST", pausePath, nil)
+		r.Header["Authorization"] = []string{"Bearer " + operatorToken, "Bearer " + readerToken}
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		if w.Code != 401 {
+			t.Errorf("answered %d, want 401", w.Code)
+		}
+	})
+}
+
 func TestTheBodyOfACommandIsIgnoredButBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -2,6 +2,7 @@ package web
 
 import (
 	"bytes"
+	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -123,6 +124,25 @@ func TestTokensAreReadAgainAndABrokenFileChangesNothing(t *testing.T) {
 		want("correct-horse-battery", "ann") // not looked at again within the second
 		time.Sleep(time.Second)
 		want("correct-horse-battery", "")
+		want("another-good-token", "bob")
+
+		// Replaced by another file of the same size and age, as mounted secrets may be.
+		old, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		next := path + ".next"
+		if err := os.WriteFile(next, []byte("- {name: bob, role: operator, token: another-good-tokem}\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(os.Chtimes(next, old.ModTime(), old.ModTime()), os.Rename(next, path)); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		want("another-good-token", "")
+		want("another-good-tokem", "bob")
+		write("- {name: bob, role: operator, token: another-good-token}\n\n")
+		time.Sleep(time.Second)
 		want("another-good-token", "bob")
 
 		write("- {name: eve, role: operator, token: short}\n")
