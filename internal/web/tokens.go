@@ -125,7 +125,7 @@ func readTokens(path string) ([]token, os.FileInfo, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }() // it was only read
 	text, err := io.ReadAll(io.LimitReader(f, maxTokensFile+1))
 	if err != nil {
 		return nil, nil, err
