@@ -2,9 +2,12 @@ package app_test
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -12,6 +15,7 @@ import (
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/qwatch/qwatch/internal/app"
 	"github.com/qwatch/qwatch/processor"
@@ -171,6 +175,55 @@ func noise(n int) string {
 	return string(b)
 }
 
+func TestEncryptedMessagesPassThroughARotationOfKeys(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for name, fill := range map[string]string{"old": "o", "new": "n"} {
+		text := base64.StdEncoding.EncodeToString([]byte(strings.Repeat(fill, 32))) + "\n"
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const queues = `
+accounts:
+  - name: acct
+    connectionString: ${STORAGE}
+    queues: [{name: orders, consumer: {handler: {exec: {command: [none]}}}}]
+defaults: [{match: "*", encryption: `
+	before := queues + "{keyFile: " + dir + "/old, keyID: old}}]\n"
+	after := queues + "{keyFile: " + dir + "/new, keyID: new, required: true, olderKeys: [{keyFile: " + dir + "/old, keyID: old}]}}]\n"
+	synctest.Test(t, func(t *testing.T) {
+		var got []string
+		r := start(t, after, map[string]processor.Handler{"acct/orders": processor.HandlerFunc(func(_ context.Context, m *processor.Message) error {
+			got = append(got, string(m.Body))
+			return nil
+		})})
+		for _, text := range []string{before, after} {
+			fleet, err := app.OpenFleet(parse(t, r.storage, text), app.FleetOptions{Transport: r.storage})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer fleet.Close()
+			if _, err := fleet.Queues[0].Send(t.Context(), []byte("confidential"), queue.SendOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			settle(2 * time.Minute)
+		}
+		r.send("orders", "in the open")
+		settle(2 * time.Minute)
+		if diff := cmp.Diff([]string{"confidential", "confidential"}, got); diff != "" {
+			t.Errorf("the handler was given (-want +got):\n%s", diff)
+		}
+		r.want("http://main/metrics", 200, `queue_messages_dead_lettered_total{account="acct",queue_dead_letter_reason="deserialization",queue_name="orders"} 1`)
+		for _, m := range r.storage.Messages(queuetest.AccountName, "orders-poison") {
+			if strings.Contains(m.Text, "reason") {
+				t.Errorf("the poison message tells its record in the open: %s", m.Text)
+			}
+		}
+		r.end()
+	})
+}
+
 func TestFaultsOfBodySettingsHaveTheirPlace(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct{ text, want string }{
@@ -192,6 +245,21 @@ defaults:
   - {match: "*", largeMessages: {}}
 `,
 			want: `qwatch.yaml:4: defaults[0].largeMessages: body store: blob service of account "acct": its endpoint cannot be told from the queue endpoint http://queues.example/acct: set the blob endpoint`,
+		},
+		"key files that hold no key": {
+			text: `accounts:
+  - name: acct
+    connectionString: ${STORAGE}
+    queues:
+      - name: orders
+        encryption:
+          keyFile: testdata/keys/short
+          keyID: short
+          olderKeys: [{keyFile: testdata/keys/text, keyID: text}, {keyFile: testdata/keys/absent, keyID: absent}]
+`,
+			want: `qwatch.yaml:7: accounts[0].queues[0].encryption.keyFile: AES key "short": it has 5 bytes, not 16, 24 or 32
+qwatch.yaml:9: accounts[0].queues[0].encryption.olderKeys[0].keyFile: testdata/keys/text does not hold a key in Base64, as openssl rand -base64 32 makes one
+qwatch.yaml:9: accounts[0].queues[0].encryption.olderKeys[1].keyFile: open testdata/keys/absent: no such file or directory`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

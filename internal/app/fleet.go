@@ -65,11 +65,7 @@ func OpenFleet(cfg *config.Config, o FleetOptions) (*Fleet, error) {
 		for j, qc := range a.Queues {
 			q, err := openQueue(acct, qc, o)
 			if err != nil {
-				path := fmt.Sprintf("accounts[%d].queues[%d]", i, j)
-				if at, ok := errors.AsType[*settingError](err); ok {
-					path, err = path+"."+at.setting, at.err
-				}
-				errs = append(errs, placed(cfg, path, err)...)
+				errs = append(errs, placed(cfg, fmt.Sprintf("accounts[%d].queues[%d]", i, j), err)...)
 				continue
 			}
 			f.Queues = append(f.Queues, FleetQueue{Queue: q, Config: qc})
@@ -103,6 +99,9 @@ func placed(cfg *config.Config, path string, err error) []error {
 	}
 	if field, ok := errors.AsType[*queue.FieldError](err); ok {
 		return []error{fmt.Errorf("%s: %w", cfg.At(path+"."+field.Field), field.Err)}
+	}
+	if setting, ok := errors.AsType[*settingError](err); ok {
+		return []error{fmt.Errorf("%s: %w", cfg.At(path+"."+setting.setting), setting.err)}
 	}
 	return []error{fmt.Errorf("%s: %w", cfg.At(path), err)}
 }

@@ -1,9 +1,17 @@
 package app
 
 import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
 	"github.com/qwatch/qwatch/internal/config"
 	"github.com/qwatch/qwatch/queue"
 	"github.com/qwatch/qwatch/queue/blobstore"
+	"github.com/qwatch/qwatch/queue/encryption"
 )
 
 // settingError is a fault of one setting of a queue that only making what it describes can find.
@@ -45,5 +53,59 @@ func openQueue(acct *queue.Account, q config.Queue, o FleetOptions) (*queue.Queu
 		}
 		c.BodyStore = store
 	}
+	if e := q.Encryption; e != nil {
+		keys, err := keyring(e)
+		if err != nil {
+			return nil, err
+		}
+		c.KeyWrapper, c.RequireEncryption = keys, e.Required
+	}
 	return acct.Queue(q.Name, c)
+}
+
+// keyring reads the keys of a queue. An error shows nothing of them.
+func keyring(e *config.Encryption) (encryption.KeyWrapper, error) {
+	current, err := readKey("encryption", e.Key)
+	errs := []error{err}
+	older := make([]encryption.KeyWrapper, 0, len(e.OlderKeys))
+	for i, k := range e.OlderKeys {
+		key, err := readKey(fmt.Sprintf("encryption.olderKeys[%d]", i), k)
+		errs = append(errs, err)
+		older = append(older, key)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	return encryption.Keyring(current, older...), nil
+}
+
+func readKey(setting string, k config.Key) (encryption.KeyWrapper, error) {
+	b, err := decodeKey(k.KeyFile)
+	if err != nil {
+		return nil, &settingError{setting + ".keyFile", err}
+	}
+	key, err := encryption.NewAESKey(k.KeyID, b)
+	if err != nil {
+		return nil, &settingError{setting + ".keyFile", err}
+	}
+	return key, nil
+}
+
+// decodeKey reads a file with a key in Base64.
+func decodeKey(path string) ([]byte, error) {
+	const most = 4 << 10
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	text, err := io.ReadAll(io.LimitReader(f, most))
+	if err != nil {
+		return nil, err
+	}
+	key, err := base64.StdEncoding.DecodeString(strings.TrimSpace(string(text)))
+	if err != nil {
+		return nil, fmt.Errorf("%s does not hold a key in Base64, as openssl rand -base64 32 makes one", path)
+	}
+	return key, nil
 }

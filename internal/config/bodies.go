@@ -1,8 +1,52 @@
 package config
 
 import (
+	"fmt"
 	"net/url"
 )
+
+// LargeMessages is a container in the Blob storage of the queue's account.
+type LargeMessages struct {
+	// Container that qwatch owns, named as queues are. Default "queue-large-messages".
+	Container string `yaml:"container"`
+	// CreateContainer creates it when the first body is put into it. Default true.
+	CreateContainer bool `yaml:"createContainer"`
+	// Endpoint of the Blob service. Default: told from the account's queue endpoint.
+	Endpoint string `yaml:"endpoint" cfg:"omitempty"`
+}
+
+func (l *LargeMessages) setDefaults() {
+	*l = LargeMessages{Container: "queue-large-messages", CreateContainer: true}
+}
+
+const defaultCompressionThreshold = 1024
+
+// Encryption is client-side encryption with AES keys that lie in files.
+type Encryption struct {
+	Key `yaml:",inline"`
+	// OlderKeys are what messages may still be encrypted with; they encrypt nothing. Default: none.
+	OlderKeys []Key `yaml:"olderKeys" cfg:"omitempty"`
+	// Required refuses to read messages that are not encrypted. Default false.
+	Required bool `yaml:"required"`
+}
+
+// Key is a key-encryption key.
+type Key struct {
+	// KeyFile holds the Base64 of 16, 24 or 32 bytes. Required; read at the start.
+	KeyFile string `yaml:"keyFile" cfg:"path"`
+	// KeyID is what messages name the key by. Required.
+	KeyID string `yaml:"keyID"`
+}
+
+// settleCompression fills the threshold in, and drops one that a default gave a queue without compression.
+func (s *Settings) settleCompression() {
+	switch {
+	case !s.Compress:
+		s.CompressionThreshold = 0
+	case s.CompressionThreshold == 0:
+		s.CompressionThreshold = defaultCompressionThreshold
+	}
+}
 
 // bodies checks what settings about bodies mean to one another.
 func (v *validator) bodies(key string, q *Queue) {
@@ -10,6 +54,28 @@ func (v *validator) bodies(key string, q *Queue) {
 		v.say(at, "has no effect without compress: true; set that as well, or remove this")
 	}
 	q.settleCompression()
+	e, key := q.Encryption, key+".encryption"
+	if e == nil {
+		return
+	}
+	ids := map[string]bool{}
+	v.key(key, e.Key, ids)
+	for i, k := range e.OlderKeys {
+		v.key(fmt.Sprintf("%s.olderKeys[%d]", key, i), k, ids)
+	}
+}
+
+func (v *validator) key(key string, k Key, ids map[string]bool) {
+	if k.KeyFile == "" {
+		v.say(key+".keyFile", "is missing; it is the file with the Base64 of a key of 16, 24 or 32 bytes")
+	}
+	switch {
+	case k.KeyID == "":
+		v.say(key+".keyID", "is missing; it is what messages name the key by, alike in every client of the queue")
+	case ids[k.KeyID]:
+		v.say(key+".keyID", "is the id of another key as well; a new key takes a new id")
+	}
+	ids[k.KeyID] = true
 }
 
 func (v *validator) largeMessages(key string, l *LargeMessages) {

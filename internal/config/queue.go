@@ -51,6 +51,8 @@ type Settings struct {
 	CompressionThreshold int `yaml:"compressionThreshold" cfg:"omitempty"`
 	// LargeMessages keeps the bodies that do not fit the queue in Blob storage. Nil: they are refused.
 	LargeMessages *LargeMessages `yaml:"largeMessages"`
+	// Encryption encrypts what is sent and decrypts what is received. Nil: off.
+	Encryption *Encryption `yaml:"encryption"`
 	// Objective for the time messages wait. Nil: none.
 	Objective *Objective `yaml:"objective"`
 	// Team that owns the queue. Default "": unknown.
@@ -66,22 +68,6 @@ type Settings struct {
 	// settings of a consumer that the queue has, and never gives it one.
 	Consumer *Consumer `yaml:"consumer"`
 }
-
-// LargeMessages is a container in the Blob storage of the queue's account.
-type LargeMessages struct {
-	// Container that qwatch owns, named as queues are. Default "queue-large-messages".
-	Container string `yaml:"container"`
-	// CreateContainer creates it when the first body is put into it. Default true.
-	CreateContainer bool `yaml:"createContainer"`
-	// Endpoint of the Blob service. Default: told from the account's queue endpoint.
-	Endpoint string `yaml:"endpoint" cfg:"omitempty"`
-}
-
-func (l *LargeMessages) setDefaults() {
-	*l = LargeMessages{Container: "queue-large-messages", CreateContainer: true}
-}
-
-const defaultCompressionThreshold = 1024
 
 // Objective is a service level for the time messages wait.
 type Objective struct {
@@ -279,16 +265,6 @@ func (c *Config) QueueFor(account, name string) Queue {
 		q.PoisonQueue = name + poisonSuffix
 	}
 	return q
-}
-
-// settleCompression fills the threshold in, and drops one that a default gave a queue without compression.
-func (s *Settings) settleCompression() {
-	switch {
-	case !s.Compress:
-		s.CompressionThreshold = 0
-	case s.CompressionThreshold == 0:
-		s.CompressionThreshold = defaultCompressionThreshold
-	}
 }
 
 // matches applies a glob to the queue's name, or to account/queue when the glob holds a slash.
