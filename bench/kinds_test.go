@@ -13,6 +13,7 @@ import (
 
 	"github.com/qwatch/qwatch/processor"
 	"github.com/qwatch/qwatch/processor/cloudevents"
+	"github.com/qwatch/qwatch/processor/dedup"
 	"github.com/qwatch/qwatch/queue"
 	"github.com/qwatch/qwatch/queue/queuetest"
 	"github.com/qwatch/qwatch/telemetry"
@@ -26,6 +27,8 @@ type padded struct {
 // kind is a way to consume a queue.
 type kind struct {
 	name string
+	// envelope is put around each body, or is "".
+	envelope string
 	// tracer follows the queue and the processor, or is nil.
 	tracer func(b *testing.B) *telemetry.Telemetry
 	// make returns a processor whose handler calls done with how many messages it was given.
@@ -60,8 +63,19 @@ func kinds() []kind {
 		}
 		return t
 	}
+	routing := single("routing", func(done func(int)) processor.Handler {
+		r := processor.NewRouter()
+		processor.Route(r, "bench", func(context.Context, *processor.Job[padded]) error { done(1); return nil })
+		return r
+	})
+	routing.envelope = `{"$azqs-envelope":1,"headers":{"message-type":"bench"},"body":%s}`
 	return []kind{
 		single("bare", bare),
+		routing,
+		single("idempotency", func(done func(int)) processor.Handler {
+			key := func(m *processor.Message) (string, error) { return m.ID, nil }
+			return dedup.Middleware(&dedup.Memory{}, key, dedup.Options{})(bare(done))
+		}),
 		{name: "batch", make: func(q *queue.Queue, cfg processor.Config, done func(int)) (*processor.Processor, error) {
 			cfg.Concurrency = 0 // a batch of 32 instead of 32 handlers
 			return processor.NewBatch(q, processor.BatchHandlerFunc(func(_ context.Context, ms []*processor.Message) error {
@@ -93,7 +107,11 @@ func BenchmarkKinds(b *testing.B) {
 		for i, k := range all {
 			b.StopTimer()
 			name := fmt.Sprintf("kinds-%d-%d", round, i)
-			fillWith(b, svc.raw(b, name), messages, body)
+			text := body
+			if k.envelope != "" {
+				text = fmt.Sprintf(k.envelope, body)
+			}
+			fillWith(b, svc.raw(b, name), messages, text)
 			b.StartTimer()
 			got := measure(func() { drainKind(b, svc, name, k) })
 			costs[i].wall += got.wall
