@@ -58,6 +58,9 @@ func (v *validator) bodies(key string, q *Queue) {
 	if e == nil {
 		return
 	}
+	if file := key + ".keyFile"; v.cfg.Set(file) && e.KeyID != "" && !v.cfg.Set(key+".keyID") {
+		v.say(file, "is another key, but its id is the one of the default (line %d); set keyID as well", v.line(key+".keyID"))
+	}
 	ids := map[string]bool{}
 	v.key(key, e.Key, ids)
 	for i, k := range e.OlderKeys {
