@@ -24,8 +24,11 @@ const (
 
 // Config says what to watch, and how eagerly.
 type Config struct {
-	// Targets are the queues to watch; SetTargets replaces them. Default: none.
+	// Targets are the queues to watch; SetTargets and SetFleet replace them. Default: none.
 	Targets []Target
+	// Discovery finds further queues by listing accounts, one for each at most; SetFleet replaces it.
+	// Default: none.
+	Discovery []Discovery
 	// Interval between two polls of a queue. Default 1m, at least MinInterval.
 	Interval time.Duration
 	// RequestsPerSecond bounds what polls ask of each account: a poll is one request for
@@ -95,10 +98,12 @@ type Collector struct {
 	seed     uint64   // of what is random
 	epoch    time.Time
 
-	fleet   atomic.Pointer[fleet]
-	setting sync.Mutex    // held while a new fleet is made
-	changed chan struct{} // a new fleet is there
-	ran     atomic.Bool
+	fleet       atomic.Pointer[fleet]
+	setting     sync.Mutex // guards what follows, and is held while a new fleet is made
+	given       []Target
+	discoveries map[string]*finder // by account
+	changed     chan struct{}      // a new fleet is there
+	ran         atomic.Bool
 
 	contacted chan struct{}
 	contactMu sync.Mutex
@@ -119,10 +124,10 @@ func newCollector(cfg Config, seed uint64) (*Collector, error) {
 		changed: make(chan struct{}, 1), contacted: make(chan struct{}),
 	}
 	c.fleet.Store(&fleet{})
-	if err := c.SetTargets(cfg.Targets); err != nil {
+	if err := c.SetFleet(cfg.Targets, cfg.Discovery); err != nil {
 		return nil, err
 	}
-	c.cfg.Targets = nil // the fleet has them
+	c.cfg.Targets, c.cfg.Discovery = nil, nil // the fleet has them
 	return c, nil
 }
 
@@ -172,6 +177,7 @@ func (c *Collector) Run(ctx context.Context) error {
 				running[a] = stop
 				a.turn(time.Now())
 				loops.Go(func() { a.run(loopCtx, c) })
+				loops.Go(func() { a.discover(loopCtx, c) })
 			}
 		}
 		for a, stop := range running {

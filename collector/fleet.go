@@ -2,7 +2,6 @@ package collector
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -13,10 +12,11 @@ import (
 // fleet is everything that is watched. It never changes: SetTargets makes a new one, in
 // which the watches of queues that stay are the same.
 type fleet struct {
-	watches  []*watch   // by account, queue, main before poison
-	accounts []*account // by name
-	byID     map[id][]*watch
-	warnings []string
+	watches     []*watch   // by account, queue, main before poison
+	accounts    []*account // by name
+	byID        map[id][]*watch
+	warnings    []string
+	discoveries []discovered // by account
 }
 
 // watch is one physical queue that is polled, and what the polls have shown.
@@ -69,63 +69,6 @@ func (s *spec) staleAfter() time.Duration { return StaleIntervals * s.effective 
 // samePlace says whether both poll the same physical queue.
 func (s *spec) samePlace(o *spec) bool {
 	return s.queue.Name() == o.queue.Name() && s.queue.Account().URL() == o.queue.Account().URL()
-}
-
-// SetTargets replaces the queues that are watched; at any time, from any goroutine. Queues
-// that stay keep what was seen and counted, their rhythm, and the poll that may be running.
-// Those that are new are polled at once, as fast as the request limit allows. On an error
-// nothing changes.
-func (c *Collector) SetTargets(targets []Target) error {
-	targets, err := checkTargets(targets, c.cfg.Interval)
-	if err != nil {
-		return fmt.Errorf("collector: %w", err)
-	}
-	c.setting.Lock()
-	defer c.setting.Unlock()
-	old, l := c.fleet.Load(), newLabeller()
-
-	byAccount := map[string][]*spec{}
-	for _, s := range specsOf(targets) {
-		byAccount[s.account] = append(byAccount[s.account], s)
-	}
-	f := &fleet{byID: make(map[id][]*watch, len(targets))}
-	for name, specs := range byAccount {
-		a := old.account(name)
-		if a == nil {
-			a = newAccount(name, c.cfg, c.seed, c.epoch, l)
-		}
-		p := fit(specs, c.cfg.limit())
-		shortest := specs[0].interval
-		for _, s := range specs {
-			shortest = min(shortest, s.interval)
-			s.effective = p.stretched(s.interval)
-		}
-		if w := p.warning(name, len(specs), c.cfg.limit(), shortest); w != "" {
-			f.warnings = append(f.warnings, w)
-		}
-		a.ref.Store(specs[0].queue.Account())
-		f.accounts = append(f.accounts, a)
-		f.watches = append(f.watches, a.set(specs, p, old, l)...)
-	}
-	slices.SortFunc(f.accounts, func(a, b *account) int { return cmp.Compare(a.name, b.name) })
-	slices.SortFunc(f.watches, func(a, b *watch) int {
-		return cmp.Or(cmp.Compare(a.account, b.account), cmp.Compare(a.queue, b.queue), cmp.Compare(a.kind, b.kind))
-	})
-	slices.Sort(f.warnings)
-	for _, w := range f.watches {
-		f.byID[w.id] = append(f.byID[w.id], w)
-	}
-	for _, a := range old.accounts {
-		if byAccount[a.name] == nil {
-			a.set(nil, plan{stretch: 1, slots: minSlots}, old, nil)
-		}
-	}
-	c.fleet.Store(f)
-	select {
-	case c.changed <- struct{}{}:
-	default:
-	}
-	return nil
 }
 
 // inherit takes from the spec before what is still right, because a large fleet is set often.
@@ -184,12 +127,14 @@ func specsOf(targets []Target) []*spec {
 		case poison != nil:
 			s.poisonName = poison.Name()
 		}
-		specs = append(specs, &s)
+		if !t.PoisonOnly {
+			specs = append(specs, &s)
+		}
 		if poison == nil || s.kind == KindPoison || given[id{k.account, poison.Name()}] {
 			continue
 		}
 		p := s
-		p.kind, p.queue, p.first = KindPoison, poison, false
+		p.kind, p.queue, p.first = KindPoison, poison, t.PoisonOnly
 		specs = append(specs, &p)
 	}
 	return specs
@@ -209,7 +154,7 @@ func (a *account) set(specs []*spec, p plan, old *fleet, l *labeller) []*watch {
 		w := kept(old.byID[k], s.kind)
 		if w == nil {
 			s.queue, s.labels = forPolling(s.queue), l.sets(s)
-			if s.kind == KindMain { // and its poison queue, which follows, with it
+			if s.first { // and its poison queue, which follows, with it
 				phase = 1 - a.random.Float64()
 			}
 			w = &watch{id: k, kind: s.kind, phase: phase, due: now}

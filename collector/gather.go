@@ -14,6 +14,7 @@ import (
 type scrape struct {
 	queues   []view // by account, queue, main before poison
 	accounts []*account
+	found    []discovered
 }
 
 // family is one of the watcher's metrics and how its samples are drawn.
@@ -80,6 +81,9 @@ func families() []family {
 				}
 			}
 		}},
+		perDiscovery(metric.DiscoveryQueues, func(d *discovered) float64 { return float64(d.queues) }),
+		perDiscovery(metric.DiscoveryDropped, func(d *discovered) float64 { return float64(d.dropped) }),
+		perDiscovery(metric.DiscoveryLastSuccess, func(d *discovered) float64 { return timestamp(d.lastSuccess) }),
 	}
 	slices.SortFunc(fs, func(a, b family) int { return cmp.Compare(a.Name, b.Name) })
 	return fs
@@ -104,6 +108,15 @@ func perTarget(name string, value func(*view) (float64, bool)) family {
 					out.add(v.labels.target, x)
 				}
 			}
+		}
+	}}
+}
+
+func perDiscovery(name string, value func(*discovered) float64) family {
+	return family{metric.Of(name), func(s *scrape, out *samples) {
+		for i := range s.found {
+			d := &s.found[i]
+			out.add(d.labels, value(d))
 		}
 	}}
 }
@@ -147,7 +160,7 @@ func timestamp(t time.Time) float64 {
 // other results.
 func (c *Collector) Gather() ([]*dto.MetricFamily, error) {
 	f, now := c.fleet.Load(), time.Now()
-	s := &scrape{queues: make([]view, len(f.watches)), accounts: f.accounts}
+	s := &scrape{queues: make([]view, len(f.watches)), accounts: f.accounts, found: f.discoveries}
 	for i, w := range f.watches {
 		s.queues[i] = w.view(now)
 	}

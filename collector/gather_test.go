@@ -29,7 +29,7 @@ func watched(t *testing.T) *collector.Collector {
 	q := create(t, s.acct, "orders")
 	send(t, q, 40, queue.SendOptions{TimeToLive: time.Hour})
 	send(t, q.Poison(), 1, queue.SendOptions{TimeToLive: time.Hour})
-	c := run(t, collector.Config{Targets: []collector.Target{{
+	c := run(t, collector.Config{Discovery: []collector.Discovery{{Account: s.acct}}, Targets: []collector.Target{{
 		Queue: q, Mode: collector.ModeConsume, Team: "payments\xff \"a\\b\"\n", Tier: 2,
 		Objective: 5 * time.Minute, ObjectiveRatio: 0.99, HandlerTimeLimit: time.Minute,
 	}}})

@@ -56,10 +56,14 @@ func (p plan) stretched(d time.Duration) time.Duration {
 }
 
 // warning says that the polls do not fit, and what comes of it. Empty when they fit.
-func (p plan) warning(account string, queues int, limit float64, shortest time.Duration) string {
+func (p plan) warning(account string, specs []*spec, limit float64) string {
 	if p.stretch <= 1 {
 		return ""
 	}
+	shortest := specs[0].interval
+	for _, s := range specs {
+		shortest = min(shortest, s.interval)
+	}
 	return fmt.Sprintf("account %s: polling %d queues takes %.1f requests/s and the limit is %g: an interval of %v becomes %v",
-		account, queues, p.load, limit, shortest, p.stretched(shortest))
+		account, len(specs), p.load, limit, shortest, p.stretched(shortest))
 }

@@ -163,7 +163,7 @@ func (r *reading) forgotten(kind Kind) *reading {
 // poll polls a watch, keeps what it brought, and sets when it is polled again.
 func (c *Collector) poll(ctx context.Context, a *account, w *watch) {
 	s := w.spec.Load()
-	got := ask(ctx, s)
+	got := ask(queue.WithGate(ctx, a.paid()), s)
 	if ctx.Err() != nil {
 		return // the end of Run, or of the account: neither the queue's fault nor its state
 	}

@@ -1,8 +1,10 @@
 package collector
 
 import (
+	"cmp"
 	"container/heap"
 	"context"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"sync"
@@ -24,6 +26,7 @@ type account struct {
 	limiter *rate.Limiter
 	turned  atomic.Int64  // Unix nanoseconds of the loop's last turn; 0: it does not run
 	wake    chan struct{} // there may be something to do
+	listed  chan struct{} // the account is to be listed at once
 
 	random   *rand.Rand // under mu
 	epoch    time.Time  // what histories count from
@@ -40,7 +43,7 @@ type account struct {
 func newAccount(name string, cfg Config, seed uint64, epoch time.Time, l *labeller) *account {
 	a := &account{
 		name: name, labels: l.make(l.account, func(string) string { return name }),
-		wake: make(chan struct{}, 1), incidents: incidents{},
+		wake: make(chan struct{}, 1), listed: make(chan struct{}, 1), incidents: incidents{},
 		random: rand.New(rand.NewPCG(seed, hashOf(name))), epoch: epoch, patience: patience(cfg.Patience),
 	}
 	limit := cfg.limit()
@@ -105,14 +108,41 @@ func (a *account) next(now time.Time) (*watch, time.Duration) {
 	if wait := w.due.Sub(now); wait > 0 {
 		return nil, min(wait, heartbeat)
 	}
-	if n := w.spec.Load().requests(); !a.limiter.AllowN(now, n) {
-		missing := (float64(n) - a.limiter.TokensAt(now)) / float64(a.limiter.Limit())
+	if !a.limiter.AllowN(now, 1) { // for its first request; the others ask as they come
+		missing := (1 - a.limiter.TokensAt(now)) / float64(a.limiter.Limit())
 		return nil, min(max(time.Duration(missing*float64(time.Second)), time.Millisecond), heartbeat)
 	}
 	a.agenda.drop(w)
 	w.polling = true
 	a.running++
 	return w, 0
+}
+
+// pass waits until the account's limit has room for one more request.
+func (a *account) pass(ctx context.Context) error {
+	if err := a.limiter.Wait(ctx); err != nil {
+		return fmt.Errorf("wait for the request limit: %w", cmp.Or(ctx.Err(), context.DeadlineExceeded))
+	}
+	return nil
+}
+
+// paid is pass, but the first request has been paid for.
+func (a *account) paid() func(context.Context) error {
+	first := true
+	return func(ctx context.Context) error {
+		if first {
+			first = false
+			return nil
+		}
+		return a.pass(ctx)
+	}
+}
+
+// uniform returns a random number in [0, 1).
+func (a *account) uniform() float64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.random.Float64()
 }
 
 // jitter is by how much of an interval two polls may be closer than it. Neither queues nor replicas

@@ -50,6 +50,16 @@ type AccountState struct {
 	Failing        int           // of those, how many failed their last poll
 	Answered       bool          // the service answered at least once, if only with an error
 	Skew           time.Duration // service clock − local clock; 0 until Answered
+
+	Discovery *DiscoveryState // nil without discovery
+}
+
+// DiscoveryState is what the listings of an account found.
+type DiscoveryState struct {
+	Queues      int          // found and watched, each with its poison queue
+	Dropped     int          // asked for and not watched, because there are more than Discovery.MaxQueues
+	LastSuccess time.Time    // zero before the first
+	Failing     queue.Result // why the last listing failed; "" when it did not
 }
 
 // QueueState is what is known about one queue, main or poison. Times are on the local clock
@@ -311,6 +321,9 @@ func (c *Collector) Snapshot() *Snapshot {
 		skew, answered := acct.Skew()
 		at[a.name] = i
 		snap.Accounts = append(snap.Accounts, AccountState{Name: a.name, StorageAccount: acct.StorageAccount(), Answered: answered, Skew: skew})
+	}
+	for _, d := range fleet.discoveries {
+		snap.Accounts[at[d.account]].Discovery = &DiscoveryState{d.queues, d.dropped, d.lastSuccess, d.failing}
 	}
 	for _, w := range fleet.watches {
 		s := w.view(now).state()

@@ -65,6 +65,9 @@ type Target struct {
 	// Interval between polls. Default: Config.Interval. It is stretched when all polls of
 	// the account do not fit into Config.RequestsPerSecond.
 	Interval time.Duration
+	// PoisonOnly watches the poison queue alone, under the main queue's name: its main queue is not
+	// there, or is nobody's business.
+	PoisonOnly bool
 	// CountsOnly reads the count and never a message, so that no permission to read
 	// messages is needed. What comes from peeking is then unknown.
 	CountsOnly bool
@@ -84,6 +87,8 @@ type Target struct {
 	Busy func() int
 	// Paused says whether the consumer in this process is paused. As Held. Default: it is not.
 	Paused func() bool
+
+	metadata map[string]string // as of the listing that found the queue
 }
 
 // id is what names a Target: two with the same id are the same queue.
@@ -118,6 +123,9 @@ func (t Target) validate() error {
 	}
 	if !(t.ObjectiveRatio >= 0 && t.ObjectiveRatio < 1) { // NaN too
 		bad("objective ratio %v is not between 0 and 1", t.ObjectiveRatio)
+	}
+	if t.PoisonOnly && t.Queue.Poison() == nil {
+		bad("it has no poison queue, which alone is to be watched")
 	}
 	if t.HandlerTimeLimit < 0 {
 		bad("handler time limit %v is negative", t.HandlerTimeLimit)

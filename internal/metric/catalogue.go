@@ -133,11 +133,33 @@ func watcherDefs() []Def {
 			defs[i].Labels = watched()
 		}
 	}
-	return append(defs, Def{
-		Name: ClockSkew, Type: Gauge, Unit: "seconds", Combine: byMax, Owner: OwnedByWatcher, Scope: PerAccount,
-		Labels: []Label{{Name: LabelAccount}}, Absent: "before the account's first answer",
-		Help: "The service's clock less the local one.",
-	})
+	return append(defs, watchedAccountDefs()...)
+}
+
+func watchedAccountDefs() []Def {
+	defs := []Def{
+		{
+			Name: ClockSkew, Unit: "seconds", Absent: "before the account's first answer",
+			Help: "The service's clock less the local one.",
+		},
+		{
+			Name: DiscoveryQueues, Absent: "without discovery",
+			Help: "Queues of the account that discovery found and that are watched, each with its poison queue.",
+		},
+		{
+			Name: DiscoveryDropped, Absent: "without discovery",
+			Help: "Queues of the account that discovery asks for and that are not watched, because there are too many.",
+		},
+		{
+			Name: DiscoveryLastSuccess, Unit: "seconds", Absent: "without discovery",
+			Help: "When the account was last listed with success, as a Unix timestamp; 0 until then.",
+		},
+	}
+	for i := range defs {
+		defs[i].Type, defs[i].Combine, defs[i].Owner, defs[i].Scope = Gauge, byMax, OwnedByWatcher, PerAccount
+		defs[i].Labels = []Label{{Name: LabelAccount}}
+	}
+	return defs
 }
 
 func processDefs() []Def {

@@ -39,6 +39,9 @@ func TestNamesAndLabelsAreWhatWasPromised(t *testing.T) {
 		"queue_forecast_drain_seconds account queue_name queue_kind",
 		"queue_forecast_loss_seconds account queue_name queue_kind",
 		"qwatch_clock_skew_seconds account",
+		"qwatch_discovery_queues account",
+		"qwatch_discovery_queues_dropped account",
+		"qwatch_discovery_last_success_timestamp_seconds account",
 
 		"queue_messages_received_total account queue_name",
 		"queue_messages_sent_total account queue_name",

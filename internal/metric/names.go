@@ -59,6 +59,9 @@ const (
 	QueueForecastDrain        = "queue_forecast_drain_seconds"
 	QueueForecastLoss         = "queue_forecast_loss_seconds"
 	ClockSkew                 = "qwatch_clock_skew_seconds"
+	DiscoveryQueues           = "qwatch_discovery_queues"
+	DiscoveryDropped          = "qwatch_discovery_queues_dropped"
+	DiscoveryLastSuccess      = "qwatch_discovery_last_success_timestamp_seconds"
 )
 
 // The consumer's metrics.
