@@ -33,8 +33,10 @@ type watch struct {
 	started bool // its first poll is done
 	polling bool
 	removed bool
-	pos     int    // in the account's agenda
-	pair    *watch // of a main queue: that of its poison queue, if it is polled
+	pos     int       // in the account's agenda
+	pair    *watch    // of a main queue: that of its poison queue, if it is polled
+	owner   Ownership // by metadata
+	ownerAt time.Time // since when; zero: never said
 }
 
 func (w *watch) view(now time.Time) view { return viewOf(w.spec.Load(), w.last.Load(), now) }
@@ -43,7 +45,8 @@ func (w *watch) view(now time.Time) view { return viewOf(w.spec.Load(), w.last.L
 type spec struct {
 	account    string
 	kind       Kind
-	target     Target
+	given      *Target      // as it was given
+	target     Target       // with the ownership that holds
 	queue      *queue.Queue // the one that is polled
 	poisonName string
 	first      bool          // the target's thresholds are exported with this one
@@ -119,7 +122,7 @@ func specsOf(targets []Target) []*spec {
 	specs := make([]*spec, 0, 2*len(targets))
 	for _, t := range targets {
 		k := t.id()
-		s := spec{account: k.account, kind: KindMain, target: t, queue: t.Queue, interval: t.Interval, first: true}
+		s := spec{account: k.account, kind: KindMain, given: &t, target: t, queue: t.Queue, interval: t.Interval, first: true}
 		poison := t.Queue.Poison()
 		switch {
 		case isPoison[k]:
@@ -149,15 +152,24 @@ func (a *account) set(specs []*spec, p plan, old *fleet, l *labeller) []*watch {
 	stay := make(map[*watch]bool, len(specs))
 	watches := make([]*watch, len(specs))
 	phase := 1 - a.random.Float64()
+	var owner Ownership // of a main queue, and of its poison queue, which follows
 	for i, s := range specs {
 		k := s.target.id()
 		w := kept(old.byID[k], s.kind)
+		if s.first {
+			if w != nil {
+				owner = w.owner
+			} else {
+				owner, _ = ownershipOf(s.given.metadata)
+			}
+		}
+		s.target = s.given.owned(owner)
 		if w == nil {
 			s.queue, s.labels = forPolling(s.queue), l.sets(s)
 			if s.first { // and its poison queue, which follows, with it
 				phase = 1 - a.random.Float64()
 			}
-			w = &watch{id: k, kind: s.kind, phase: phase, due: now}
+			w = &watch{id: k, kind: s.kind, phase: phase, due: now, owner: owner}
 			w.last.Store(&reading{history: newHistory(a.epoch, s.kind)})
 			w.spec.Store(s)
 			a.agenda.add(w)

@@ -2,6 +2,7 @@ package collector
 
 import (
 	"log/slog"
+	"strings"
 
 	"github.com/qwatch/qwatch/queue"
 )
@@ -76,4 +77,11 @@ func missingHint(s *spec) string {
 	default:
 		return ": create it, or set createIfMissing"
 	}
+}
+
+// metadataLine tells of metadata that cannot be taken.
+func metadataLine(w *watch, faults []string) line {
+	return line{slog.LevelWarn, "metadata of the queue is passed over", []slog.Attr{
+		slog.String("account", w.account), slog.String("queue", w.spec.Load().queue.Name()), slog.String("reason", strings.Join(faults, "; ")),
+	}}
 }

@@ -192,6 +192,9 @@ func (a *account) finish(w *watch, s *spec, got answer) []line {
 		r.history = old.history.next(w.observe(got, r, s), a.facts(s))
 		w.last.Store(r)
 		lines = a.incidents.changed(w, old, r)
+		if got.counted {
+			lines = append(lines, a.own(w, old, r, got.end)...)
+		}
 		a.reschedule(w, got.end)
 	}
 	a.agenda.add(w)

@@ -74,12 +74,13 @@ type QueueState struct {
 	Mode           Mode
 	CountsOnly     bool
 
-	Team             string
+	Team             string // this and what follows: as it holds, whoever said so
 	Tier             int
 	Objective        time.Duration
 	ObjectiveRatio   float64
 	HandlerTimeLimit time.Duration
 	MonitorOnly      bool
+	MetadataFaults   []string          // what qwatch_… metadata says that is not valid
 	Metadata         map[string]string // the queue's own, keys in lower case, of the last good poll; not to be changed
 
 	Interval     time.Duration // effective: the one it is really polled at
@@ -290,6 +291,7 @@ func (v view) state() QueueState {
 		LastPoll: v.lastPoll, LastSuccess: v.lastSuccess, PollDuration: v.lastDuration,
 		Up: v.upFact, Reason: v.reason, Error: v.err, Exists: v.existsNow,
 	}
+	_, s.MetadataFaults = ownershipOf(v.metadata)
 	if v.countFresh {
 		s.Count = v.count
 	}

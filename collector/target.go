@@ -72,10 +72,14 @@ type Target struct {
 	// messages is needed. What comes from peeking is then unknown.
 	CountsOnly bool
 
-	Team             string        // who is called; default: nobody
-	Tier             int           // 1 is the most important; default 0: none
-	Objective        time.Duration // how long a message may wait; default 0: none
-	ObjectiveRatio   float64       // share of messages within Objective, in (0, 1); default 0: none
+	// Team, Tier, Objective and ObjectiveRatio are as in Ownership. Each that is not set is taken from
+	// the queue's own metadata (MetadataTeam and so on), else from Fallback: the nearest wins.
+	Team           string
+	Tier           int
+	Objective      time.Duration
+	ObjectiveRatio float64
+	Fallback       Ownership // such as what name patterns say
+
 	HandlerTimeLimit time.Duration // how long a handler may run; default 0: none
 	MonitorOnly      bool          // a missing consumer is not a stall
 
@@ -115,14 +119,16 @@ func (t Target) validate() error {
 	if t.Interval < MinInterval {
 		bad("interval %v is shorter than %v", t.Interval, MinInterval)
 	}
-	if t.Tier < 0 {
-		bad("tier %d is negative", t.Tier)
-	}
-	if t.Objective < 0 {
-		bad("objective %v is negative", t.Objective)
-	}
-	if !(t.ObjectiveRatio >= 0 && t.ObjectiveRatio < 1) { // NaN too
-		bad("objective ratio %v is not between 0 and 1", t.ObjectiveRatio)
+	for _, o := range []Ownership{{t.Team, t.Tier, t.Objective, t.ObjectiveRatio}, t.Fallback} {
+		if o.Tier < 0 {
+			bad("tier %d is negative", o.Tier)
+		}
+		if o.Objective < 0 {
+			bad("objective %v is negative", o.Objective)
+		}
+		if !(o.ObjectiveRatio >= 0 && o.ObjectiveRatio < 1) { // NaN too
+			bad("objective ratio %v is not between 0 and 1", o.ObjectiveRatio)
+		}
 	}
 	if t.PoisonOnly && t.Queue.Poison() == nil {
 		bad("it has no poison queue, which alone is to be watched")
