@@ -183,7 +183,9 @@ func (p *Processor) judge(d *delivery) decision {
 		case kindDiscard:
 			v.verdict = Complete
 		case kindRetryAfter, kindThrottled:
-			v.delay, asked = wholeSeconds(f.delay), true
+			if f.kind == kindRetryAfter || f.delay >= 0 {
+				v.delay, asked = wholeSeconds(f.delay), true
+			}
 		}
 	} else if d.stage != stageJudging { // a policy that ended its goroutine is not asked again
 		d.stage = stageJudging

@@ -46,7 +46,7 @@ func mark(k kind, delay time.Duration, category poison.Category, err error) erro
 	if err == nil {
 		err = errNoCause
 	}
-	return &failure{kind: k, delay: max(0, delay), category: category, err: err}
+	return &failure{kind: k, delay: delay, category: category, err: err}
 }
 
 var errNoCause = errors.New("no cause given")
@@ -61,10 +61,11 @@ func Permanent(err error) error {
 // rounded up) instead of the configured one. The attempt counts all the same: after the last the
 // message goes to the poison queue.
 func RetryAfter(delay time.Duration, err error) error {
-	return mark(kindRetryAfter, delay, "", err)
+	return mark(kindRetryAfter, max(0, delay), "", err)
 }
 
-// Throttled is RetryAfter for a handler that was told to slow down; it is counted apart.
+// Throttled is RetryAfter for a handler that was told to slow down; it is counted apart, and looks like
+// an outage to the breaker. A negative delay leaves it at the configured one.
 func Throttled(delay time.Duration, err error) error {
 	return mark(kindThrottled, delay, "", err)
 }

@@ -51,7 +51,10 @@ func judge(resp *http.Response) error {
 	case code == http.StatusBadRequest, code == http.StatusRequestEntityTooLarge,
 		code == http.StatusUnsupportedMediaType, code == http.StatusUnprocessableEntity:
 		return processor.Permanent(err)
-	case (code == http.StatusTooManyRequests || code == http.StatusServiceUnavailable) && asked:
+	case code == http.StatusTooManyRequests, code == http.StatusServiceUnavailable:
+		if !asked {
+			delay = -1 // the configured one
+		}
 		return processor.Throttled(delay, err)
 	default:
 		return err
