@@ -42,7 +42,7 @@ func TestTheAnswerDecides(t *testing.T) {
 		"a date in the past is not kept": {503, headers{"Retry-After": "Mon, 02 Jan 2006 15:04:05 GMT"}, delivery{Outcome: retried, Category: "throttled", Delay: usual}},
 		"a wait of zero is not kept":     {503, headers{"Retry-After": "0"}, delivery{Outcome: retried, Category: "throttled", Delay: usual}},
 		"a negative wait is not kept":    {503, headers{"Retry-After": "-5"}, delivery{Outcome: retried, Category: "throttled", Delay: usual}},
-		"nonsense is not kept":           {429, headers{"Retry-After": "soon"}, delivery{Outcome: retried, Category: "handler", Delay: usual}},
+		"nonsense is not kept":           {429, headers{"Retry-After": "soon"}, delivery{Outcome: retried, Category: "throttled", Delay: usual}},
 		// The message lives for seven days; a delay that outlives it would lose it, so it is halved.
 		"a wait of years is cut to what the message lives": {503, headers{"Retry-After": "99999999999999999999999"}, delivery{Outcome: retried, Category: "throttled", Delay: 84 * time.Hour}},
 		"429 without a wait takes the usual one":           {429, nil, delivery{Outcome: retried, Category: "throttled", Delay: usual}},
