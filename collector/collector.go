@@ -31,9 +31,17 @@ type Config struct {
 	Discovery []Discovery
 	// Interval between two polls of a queue. Default 1m, at least MinInterval.
 	Interval time.Duration
-	// RequestsPerSecond bounds what polls ask of each account: a poll is one request for
-	// the properties, and one peek unless CountsOnly. Retries are not counted. When not all
-	// polls fit, all intervals of the account are stretched alike, and Warnings says so.
+	// IdleInterval between two polls of a main queue that is idle and that no scaler asks about.
+	// Default 5m, or Interval when that is longer; at least Interval; -1: Interval.
+	IdleInterval time.Duration
+	// PoisonIdleInterval between two polls of a poison queue that was empty ten times in a row, while its
+	// main queue is idle. Default: Interval, and in accounts with more than 1,000 targets twice that;
+	// -1: Interval.
+	PoisonIdleInterval time.Duration
+	// RequestsPerSecond bounds what the collector asks of each account: a poll is one request for
+	// the properties, and one peek unless CountsOnly, or there is nothing to see; retries and the
+	// listings of discovery count too. When not all polls fit, all intervals of the account are
+	// stretched alike; Warnings tells of accounts where that happens when no queue is idle.
 	// Default 100; -1: no limit.
 	RequestsPerSecond float64
 	// Patience is how long a visible message may go untouched until nobody is said to take
@@ -56,6 +64,9 @@ func (c Config) WithDefaults() Config {
 	if c.RequestsPerSecond == 0 {
 		c.RequestsPerSecond = 100
 	}
+	if c.IdleInterval == 0 {
+		c.IdleInterval = max(5*time.Minute, c.Interval)
+	}
 	if c.Patience == 0 {
 		c.Patience = 10 * time.Minute
 	}
@@ -76,10 +87,26 @@ func (c Config) validate() error {
 	if r := c.RequestsPerSecond; r != -1 && !(r > 0 && !math.IsInf(r, 1)) {
 		errs = append(errs, fmt.Errorf("%v requests per second is neither positive nor -1 for no limit", r))
 	}
+	for _, d := range []struct {
+		name string
+		d    time.Duration
+	}{{"idle interval", c.IdleInterval}, {"poison idle interval", c.PoisonIdleInterval}} {
+		if d.d != -1 && d.d != 0 && d.d < c.Interval {
+			errs = append(errs, fmt.Errorf("%s %v is shorter than the interval of %v", d.name, d.d, c.Interval))
+		}
+	}
 	if c.Patience < time.Second {
 		errs = append(errs, fmt.Errorf("patience %v is shorter than a second", c.Patience))
 	}
 	return errors.Join(errs...)
+}
+
+// rarely sets how often a queue is polled while it is idle or quiet, in an account with so many queues.
+func (c Config) rarely(s *spec, queues int) {
+	s.idle, s.quiet = max(s.interval, c.IdleInterval), max(s.interval, c.PoisonIdleInterval)
+	if c.PoisonIdleInterval == 0 && queues > 2*largeAccount {
+		s.quiet = 2 * s.interval
+	}
 }
 
 // limit returns RequestsPerSecond as the planner takes it.

@@ -1,9 +1,10 @@
 // Package collector watches a fleet of queues and keeps what it saw.
 //
-// It owns polling (which queue, when, at what rate), the state that follows from it, and
-// the watcher's metrics. It only ever reads: a poll is one request for the queue's
-// properties and one peek. Everything that answers a question – the metrics, the page, the
-// API, the scaler, the probes – reads a [Snapshot] and never calls storage.
+// It owns discovery, polling (which queue, when, at what rate), the state and the verdicts that
+// follow from it, and the watcher's metrics. It only ever reads: a poll is one request for the
+// queue's properties and, where there is something to see, one peek. Everything that answers a
+// question – the metrics, the page, the API, the scaler, the probes – reads a [Snapshot] and never
+// calls storage.
 //
 // What a consumer does in this process is package processor's to tell; where metrics are
 // served is internal/web's.
@@ -23,4 +24,11 @@
 // When the count can be read and the peek fails, as without permission to read messages, the
 // poll failed: the count is new, and what comes from peeking is absent. A queue that is meant
 // to be watched without that permission sets [Target.CountsOnly].
+//
+// # What it costs
+//
+// Main queues that are idle are polled at Config.IdleInterval; the others, and poison queues, at their
+// interval. An empty queue is counted and, but for every tenth poll, not peeked at: the service's count
+// is never too low. Each interval is shortened by up to a tenth at random. No account sees more
+// than Config.RequestsPerSecond, retries and listings included; what does not fit is stretched.
 package collector

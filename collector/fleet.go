@@ -28,13 +28,18 @@ type watch struct {
 	spec atomic.Pointer[spec]
 	last atomic.Pointer[reading] // written under the account's mu
 
+	scaled atomic.Int64 // Unix nanoseconds until which a scaler needs to know about it
+
 	// Under the account's mu.
 	due     time.Time
 	started bool // its first poll is done
 	polling bool
 	removed bool
-	pos     int       // in the account's agenda
-	pair    *watch    // of a main queue: that of its poison queue, if it is polled
+	pos     int    // in the account's agenda
+	pair    *watch // the one of its poison queue or of its main queue, if that is polled
+	pace    pace
+	peeks   int       // polls since the last one that peeked
+	spare   bool      // the poll that runs may do without
 	owner   Ownership // by metadata
 	ownerAt time.Time // since when; zero: never said
 }
@@ -51,7 +56,8 @@ type spec struct {
 	poisonName string
 	first      bool          // the target's thresholds are exported with this one
 	interval   time.Duration // asked for
-	effective  time.Duration // stretched to fit the request limit
+	idle       time.Duration // asked for while it is idle; a main queue's
+	quiet      time.Duration // asked for while it is quiet; a poison queue's
 	labels     labelSets
 }
 
@@ -65,9 +71,6 @@ func (s *spec) requests() int {
 
 // timeout bounds a poll.
 func (s *spec) timeout() time.Duration { return min(s.interval, MaxPollTime) }
-
-// staleAfter is how long a number is kept.
-func (s *spec) staleAfter() time.Duration { return StaleIntervals * s.effective }
 
 // samePlace says whether both poll the same physical queue.
 func (s *spec) samePlace(o *spec) bool {
@@ -170,6 +173,7 @@ func (a *account) set(specs []*spec, p plan, old *fleet, l *labeller) []*watch {
 				phase = 1 - a.random.Float64()
 			}
 			w = &watch{id: k, kind: s.kind, phase: phase, due: now, owner: owner}
+			a.setPace(w, s.busiest())
 			w.last.Store(&reading{history: newHistory(a.epoch, s.kind)})
 			w.spec.Store(s)
 			a.agenda.add(w)
@@ -180,7 +184,7 @@ func (a *account) set(specs []*spec, p plan, old *fleet, l *labeller) []*watch {
 		stay[w], watches[i] = true, w
 		w.pair = nil
 		if i > 0 && s.kind == KindPoison && watches[i-1].id == w.id {
-			watches[i-1].pair = w
+			watches[i-1].pair, w.pair = w, watches[i-1]
 		}
 	}
 	for _, w := range a.watches {
@@ -189,6 +193,15 @@ func (a *account) set(specs []*spec, p plan, old *fleet, l *labeller) []*watch {
 		}
 	}
 	a.watches = watches
+	a.load = 0
+	for _, w := range watches {
+		a.load += w.pace.load()
+	}
+	for _, w := range watches {
+		if r := w.last.Load(); !r.polled() { // it waits as long as all the others do
+			w.last.Store(r.every(a.stretched(w.pace.every)))
+		}
+	}
 	a.poke()
 	return watches
 }
@@ -207,21 +220,23 @@ func kept(of []*watch, k Kind) *watch {
 func (a *account) respec(w *watch, s *spec, now time.Time) {
 	same := w.spec.Load().samePlace(s)
 	w.spec.Store(s)
+	r := w.last.Load()
 	if !same {
-		r := w.last.Load()
 		a.incidents.note(r, nil)
-		w.last.Store(r.forgotten(s.kind))
+		r = r.forgotten(s.kind)
 		w.due, w.started = now, false
-	} else if latest := now.Add(s.effective); w.due.After(latest) {
-		w.due = latest
+		if !w.polling {
+			a.agenda.moved(w)
+		}
 	}
-	if !w.polling {
-		a.agenda.moved(w)
-	}
+	a.setPace(w, w.paceOf(s, r, now))
+	w.last.Store(r.every(a.stretched(w.pace.every)))
+	a.soon(w, now.Add(w.last.Load().interval))
 }
 
 func (a *account) remove(w *watch) {
 	w.removed = true
+	a.setPace(w, pace{})
 	a.incidents.note(w.last.Load(), nil)
 	if !w.polling {
 		a.agenda.drop(w)

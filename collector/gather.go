@@ -47,7 +47,7 @@ func families() []family {
 		perQueue(metric.QueueLastPollDuration, func(v *view) (float64, bool) {
 			return v.lastDuration.Seconds(), v.polled()
 		}),
-		perQueue(metric.QueuePollInterval, func(v *view) (float64, bool) { return v.effective.Seconds(), true }),
+		perQueue(metric.QueuePollInterval, func(v *view) (float64, bool) { return v.reading.interval.Seconds(), true }),
 		perQueue(metric.QueuePolls, func(v *view) (float64, bool) { return float64(v.polls), true }),
 		perQueue(metric.QueueAgesClamped, func(v *view) (float64, bool) { return float64(v.clamped), true }),
 		perTarget(metric.QueueTimeInQueueObjective, func(v *view) (float64, bool) { return given(v.target.Objective.Seconds()) }),

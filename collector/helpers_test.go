@@ -97,9 +97,12 @@ func targets(queues ...*queue.Queue) []collector.Target {
 	return ts
 }
 
-// run starts a collector that stops with the test.
+// run starts a collector that stops with the test. Unless told otherwise, it polls idle queues like others.
 func run(t testing.TB, cfg collector.Config) *collector.Collector {
 	t.Helper()
+	if cfg.IdleInterval == 0 {
+		cfg.IdleInterval = -1
+	}
 	c, err := collector.New(cfg)
 	if err != nil {
 		t.Fatal(err)

@@ -136,7 +136,7 @@ func (t Target) owned(metadata Ownership) Target {
 // own takes in what the queue's metadata says, for the queue and its poison queue. It returns what is to
 // be logged. The account's lock is held.
 func (a *account) own(w *watch, old, r *reading, now time.Time) []line {
-	if w.kind == KindPoison && !w.spec.Load().target.PoisonOnly {
+	if w.kind == KindPoison && w.pair != nil {
 		return nil // its main queue's holds
 	}
 	o, faults := ownershipOf(r.metadata)

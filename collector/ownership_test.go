@@ -130,7 +130,7 @@ func TestOwnershipFollowsMetadata(t *testing.T) {
 		s := newStorage(t, queuetest.Options{NoAuth: true})
 		q := create(t, s.acct, "orders")
 		var log bytes.Buffer
-		c, err := collector.New(collector.Config{Targets: targets(q), Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		c, err := collector.New(collector.Config{Targets: targets(q), IdleInterval: -1, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 		if err != nil {
 			t.Fatal(err)
 		}

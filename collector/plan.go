@@ -20,7 +20,7 @@ const (
 	maxSlots = 256
 )
 
-// plan is how the polls of one account fit into its request limit.
+// plan is how the polls of one account fit into its request limit when no queue is idle.
 type plan struct {
 	stretch float64 // of every interval; 1 when all polls fit
 	load    float64 // requests/s asked for
@@ -31,7 +31,7 @@ type plan struct {
 func fit(specs []*spec, limit float64) plan {
 	p := plan{stretch: 1}
 	for _, s := range specs {
-		p.load += float64(s.requests()) / s.interval.Seconds()
+		p.load += s.busiest().load()
 	}
 	if p.load > limit {
 		p.stretch = p.load / limit
@@ -46,15 +46,6 @@ func fit(specs []*spec, limit float64) plan {
 	return p
 }
 
-// stretched returns the effective interval: d as stretched by the plan, in whole milliseconds.
-func (p plan) stretched(d time.Duration) time.Duration {
-	if p.stretch <= 1 {
-		return d
-	}
-	ms := math.Ceil(d.Seconds() * p.stretch * 1000)
-	return time.Duration(ms) * time.Millisecond
-}
-
 // warning says that the polls do not fit, and what comes of it. Empty when they fit.
 func (p plan) warning(account string, specs []*spec, limit float64) string {
 	if p.stretch <= 1 {
@@ -65,5 +56,5 @@ func (p plan) warning(account string, specs []*spec, limit float64) string {
 		shortest = min(shortest, s.interval)
 	}
 	return fmt.Sprintf("account %s: polling %d queues takes %.1f requests/s and the limit is %g: an interval of %v becomes %v",
-		account, len(specs), p.load, limit, shortest, p.stretched(shortest))
+		account, len(specs), p.load, limit, shortest, stretch(shortest, p.stretch))
 }

@@ -49,10 +49,12 @@ type answer struct {
 	peek       Peek
 	head       head
 	clamped    bool // its age would have been negative
+	spared     bool // nobody peeked, because there was nothing to see
 }
 
-// ask polls once. It makes no more than two requests, neither of which changes anything.
-func ask(ctx context.Context, s *spec) (a answer) {
+// ask polls once. It makes no more than two requests, neither of which changes anything. The peek at a
+// queue that is empty may be spared.
+func ask(ctx context.Context, s *spec, spare bool) (a answer) {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout())
 	defer cancel()
 	a.start = time.Now()
@@ -66,6 +68,11 @@ func ask(ctx context.Context, s *spec) (a answer) {
 	a.counted, a.metadata = true, props.Metadata
 	a.count = Count{Known: true, Messages: props.ApproximateMessages, At: time.Now()}
 	if s.target.CountsOnly {
+		return a
+	}
+	if spare && props.ApproximateMessages == 0 {
+		a.look(queue.Peeked{At: props.At}, a.count.At)
+		a.spared = true
 		return a
 	}
 	seen, err := s.queue.Peek(ctx, peekSize)
@@ -157,13 +164,16 @@ func (r *reading) failing() bool { return r != nil && r.polled() && !r.up }
 
 // forgotten returns a reading that knows nothing but what was counted.
 func (r *reading) forgotten(kind Kind) *reading {
-	return &reading{polls: r.polls, failures: r.failures, clamped: r.clamped, history: newHistory(r.history.epoch, kind)}
+	return &reading{
+		polls: r.polls, failures: r.failures, clamped: r.clamped,
+		history: newHistory(r.history.epoch, kind), interval: r.interval,
+	}
 }
 
 // poll polls a watch, keeps what it brought, and sets when it is polled again.
 func (c *Collector) poll(ctx context.Context, a *account, w *watch) {
 	s := w.spec.Load()
-	got := ask(queue.WithGate(ctx, a.paid()), s)
+	got := ask(queue.WithGate(ctx, a.paid()), s, w.spare)
 	if ctx.Err() != nil {
 		return // the end of Run, or of the account: neither the queue's fault nor its state
 	}
@@ -190,6 +200,11 @@ func (a *account) finish(w *watch, s *spec, got answer) []line {
 		old := w.last.Load()
 		r := old.with(got, s)
 		r.history = old.history.next(w.observe(got, r, s), a.facts(s))
+		if w.peeks++; !got.spared {
+			w.peeks = 0
+		}
+		a.setPace(w, w.paceOf(s, r, got.end))
+		r.interval = a.stretched(w.pace.every)
 		w.last.Store(r)
 		lines = a.incidents.changed(w, old, r)
 		if got.counted {
@@ -203,7 +218,7 @@ func (a *account) finish(w *watch, s *spec, got answer) []line {
 
 // observe returns what a poll tells the judge. The account's lock is held.
 func (w *watch) observe(a answer, r *reading, s *spec) observation {
-	o := observation{at: a.end.Sub(r.history.epoch), interval: s.effective}
+	o := observation{at: a.end.Sub(r.history.epoch), interval: r.interval}
 	if !r.up {
 		o.failed, o.missing = uint8(1+reasonIndex(r.reason)), a.missing
 		return o

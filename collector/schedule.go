@@ -24,6 +24,7 @@ type account struct {
 	ref     atomic.Pointer[queue.Account]
 	labels  []*dto.LabelPair // of the account's own series
 	limiter *rate.Limiter
+	limit   float64       // requests/s; +Inf: none
 	turned  atomic.Int64  // Unix nanoseconds of the loop's last turn; 0: it does not run
 	wake    chan struct{} // there may be something to do
 	listed  chan struct{} // the account is to be listed at once
@@ -34,6 +35,7 @@ type account struct {
 
 	mu        sync.Mutex
 	plan      plan
+	load      float64 // requests/s that all watches take
 	watches   []*watch
 	agenda    agenda // those that are not being polled
 	running   int    // polls
@@ -47,6 +49,7 @@ func newAccount(name string, cfg Config, seed uint64, epoch time.Time, l *labell
 		random: rand.New(rand.NewPCG(seed, hashOf(name))), epoch: epoch, patience: patience(cfg.Patience),
 	}
 	limit := cfg.limit()
+	a.limit = limit
 	if math.IsInf(limit, 1) {
 		a.limiter = rate.NewLimiter(rate.Inf, 0)
 	} else {
@@ -114,6 +117,7 @@ func (a *account) next(now time.Time) (*watch, time.Duration) {
 	}
 	a.agenda.drop(w)
 	w.polling = true
+	w.spare = w.last.Load().up && w.peeks+1 < peekEvery
 	a.running++
 	return w, 0
 }
@@ -153,7 +157,7 @@ const jitter = 0.1
 // reschedule sets when the watch is polled again. The rhythm is kept: a poll that comes late
 // does not move those after it, and those that were missed are not made up for, but one.
 func (a *account) reschedule(w *watch, now time.Time) {
-	every := w.spec.Load().effective
+	every := w.last.Load().interval
 	step := time.Duration((1 - jitter*a.random.Float64()) * float64(every))
 	if !w.started { // the first round comes at once; from then on an account's polls are spread
 		w.started = true

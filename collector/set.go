@@ -92,7 +92,7 @@ func (c *Collector) build(targets []Target) {
 		}
 		p := fit(specs, c.cfg.limit())
 		for _, s := range specs {
-			s.effective = p.stretched(s.interval)
+			c.cfg.rarely(s, len(specs))
 		}
 		if w := p.warning(name, specs, c.cfg.limit()); w != "" {
 			f.warnings = append(f.warnings, w)

@@ -218,6 +218,17 @@ type reading struct {
 	hiddenAt time.Time // zero: never
 	metadata map[string]string
 	history  *history
+	interval time.Duration // effective: until the next poll
+}
+
+// staleAfter is how long a number is kept.
+func (r *reading) staleAfter() time.Duration { return StaleIntervals * r.interval }
+
+// every returns the reading with another interval.
+func (r *reading) every(interval time.Duration) *reading {
+	n := *r
+	n.interval = interval
+	return &n
 }
 
 // view is a reading as it looks at a given time: without what is stale.
@@ -234,7 +245,7 @@ type view struct {
 }
 
 func viewOf(s *spec, r *reading, now time.Time) view {
-	limit := s.staleAfter()
+	limit := r.staleAfter()
 	fresh := func(at time.Time) bool { return !at.IsZero() && now.Sub(at) <= limit }
 	v := view{spec: s, reading: r}
 	if r.polled() {
@@ -287,7 +298,7 @@ func (v view) state() QueueState {
 		PhysicalName: v.queue.Name(), PoisonQueue: v.poisonName, Mode: t.Mode, CountsOnly: t.CountsOnly,
 		Team: t.Team, Tier: t.Tier, Objective: t.Objective, ObjectiveRatio: t.ObjectiveRatio,
 		HandlerTimeLimit: t.HandlerTimeLimit, MonitorOnly: t.MonitorOnly, Metadata: v.metadata,
-		Interval: v.effective, StaleAfter: v.staleAfter(), Polls: v.polls,
+		Interval: v.reading.interval, StaleAfter: v.reading.staleAfter(), Polls: v.polls,
 		LastPoll: v.lastPoll, LastSuccess: v.lastSuccess, PollDuration: v.lastDuration,
 		Up: v.upFact, Reason: v.reason, Error: v.err, Exists: v.existsNow,
 	}

@@ -62,9 +62,12 @@ type Target struct {
 	Queue *queue.Queue // required
 	Mode  Mode         // default ModeWatch
 
-	// Interval between polls. Default: Config.Interval. It is stretched when all polls of
-	// the account do not fit into Config.RequestsPerSecond.
+	// Interval between polls. Default: Config.Interval. It is longer while the queue is idle (see
+	// Config.IdleInterval), and stretched when the polls of the account do not fit into
+	// Config.RequestsPerSecond.
 	Interval time.Duration
+	// Scaled keeps Interval however idle the queue is, as a scaler needs. See Collector.Scaled.
+	Scaled bool
 	// PoisonOnly watches the poison queue alone, under the main queue's name: its main queue is not
 	// there, or is nobody's business.
 	PoisonOnly bool

@@ -172,6 +172,11 @@ func processDefs() []Def {
 			Help:   "Duration of every storage request, retries one by one; its count is also what is billed.",
 		},
 		{
+			Name: StorageMonthlyCost, Type: Gauge, Combine: bySum,
+			Owner: OwnedByProcess, Scope: PerAccount, Labels: account, Absent: "without a price in the configuration, and in the first minute",
+			Help: "What the storage requests of this process cost in a month, at the rate of the last hour and the configured price.",
+		},
+		{
 			Name: CredentialExpiry, Type: Gauge, Unit: "seconds", Combine: byMin,
 			Owner: OwnedByProcess, Scope: PerAccount, Labels: account, Absent: "when the credential does not tell",
 			Help: "When the account's credential expires, as a Unix timestamp.",

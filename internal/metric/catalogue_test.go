@@ -76,6 +76,7 @@ func TestNamesAndLabelsAreWhatWasPromised(t *testing.T) {
 		"qwatch_storage_request_duration_seconds account" +
 			" operation=receive|peek|send|update|delete|clear|properties|create|delete_queue|list|other" +
 			" result=ok|not_found|conflict|auth|throttled|timeout|network|server|other",
+		"qwatch_storage_estimated_monthly_cost account",
 		"qwatch_credential_expiry_timestamp_seconds account",
 		"qwatch_config_last_reload_successful",
 		"qwatch_config_last_reload_success_timestamp_seconds",

@@ -27,10 +27,12 @@ func everything(size metric.Size, opts metric.Options) prometheus.Gatherers {
 		q := consumer.Queue("thing-"+strconv.Itoa(i), "orders")
 		q.Watch(func() metric.GaugeSet { return metric.GaugeSet{} })
 	}
-	storage, credentials := metric.NewStorage(reg, opts), metric.NewCredentials(reg)
+	storage, credentials, bill := metric.NewStorage(reg, opts), metric.NewCredentials(reg), metric.NewBill(reg, 0.004)
 	for i := range size.Accounts {
 		name := "thing-" + strconv.Itoa(i)
 		storage.Init(name, metric.Of(metric.StorageRequestDuration).Values(metric.LabelOperation))
+		bill.Init(name)
+		bill.Age(name, time.Hour)
 		credentials.Watch(name, func() (time.Time, bool) { return time.Unix(1e9, 0), true })
 	}
 	metric.NewReload(reg)

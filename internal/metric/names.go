@@ -100,6 +100,7 @@ const (
 // The process's metrics.
 const (
 	StorageRequestDuration      = "qwatch_storage_request_duration_seconds"
+	StorageMonthlyCost          = "qwatch_storage_estimated_monthly_cost"
 	CredentialExpiry            = "qwatch_credential_expiry_timestamp_seconds"
 	ConfigLastReloadSuccessful  = "qwatch_config_last_reload_successful"
 	ConfigLastReloadSuccessTime = "qwatch_config_last_reload_success_timestamp_seconds"
