@@ -15,8 +15,12 @@ import (
 // Mount adds /livez, /readyz and /startupz to mux, below prefix ("" or like "/internal"),
 // for GET and HEAD.
 func (h *Health) Mount(mux *http.ServeMux, prefix string) {
+	prefix = strings.Trim(prefix, "/")
+	if prefix != "" {
+		prefix = "/" + prefix // without the slash the mux would take it for a host
+	}
 	for _, p := range probes() {
-		mux.Handle("GET "+strings.TrimSuffix(prefix, "/")+"/"+path(p), h.Handler(p))
+		mux.Handle("GET "+prefix+"/"+path(p), h.Handler(p))
 	}
 }
 

@@ -157,6 +157,7 @@ func TestMountKeepsOutOfTheWay(t *testing.T) {
 		"a catch-all":           {"/", "", "/livez"},
 		"a catch-all for GET":   {"GET /", "", "/livez"},
 		"below a prefix":        {"/", "/internal", "/internal/livez"},
+		"below a prefix, bare":  {"/", "internal", "/internal/livez"},
 		"below a prefix with /": {"/livez", "/internal/", "/internal/livez"},
 	} {
 		t.Run(name, func(t *testing.T) {

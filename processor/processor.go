@@ -97,7 +97,7 @@ func New(q *queue.Queue, handler Handler, cfg Config) (*Processor, error) {
 	}
 	p.prober, _ = handler.(Prober)
 	p.limit.rate = cfg.RateLimit
-	if p.handler = Chain(handler, cfg.Middleware...); p.handler == nil {
+	if p.handler = chain(handler, cfg.Middleware...); p.handler == nil {
 		return nil, fmt.Errorf("processor of %s: a middleware returned a nil handler", q)
 	}
 	p.lease.init(p)

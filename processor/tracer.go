@@ -22,7 +22,7 @@ type Ending struct {
 	// lease_lost, interrupted; "mixed" for a batch whose messages ended in several ways.
 	Outcome string
 	// ErrorType is the kind of failure, of a small set: permanent, the categories of
-	// queue_messages_retried_total and of dead-letters, lease_lost. Empty when nothing failed.
+	// queue_message_retries_total and of dead-letters, lease_lost. Empty when nothing failed.
 	ErrorType string
 	// Reason is the failure's text: one line, bounded.
 	Reason string
