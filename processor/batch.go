@@ -304,14 +304,19 @@ func guard(f func() error) (err error) {
 			err = &PanicError{Value: v, Stack: cut(string(debug.Stack()), maxStack)}
 		}
 	}()
-	return f()
+	if err = f(); err != nil {
+		_ = err.Error() // one that panics is a panic of the handler's
+	}
+	return err
 }
 
 // dissolve ends a batch whose handler has returned: its messages are settled.
 func (p *Processor) dissolve(b *batch, members []*delivery) {
 	ours := members[:0:0]
 	for _, d := range members {
-		d.took = p.now() - d.started
+		if d.called {
+			d.took = p.now() - d.started
+		}
 		d.stage = max(d.stage, stageReturned)
 		if p.returned(d) {
 			ours = append(ours, d)

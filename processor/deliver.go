@@ -57,6 +57,10 @@ func (p *Processor) deliver(d *delivery) {
 			p.refuse(d, category, why)
 			return
 		}
+		if d.err != nil { // cancelled before the handler was entered
+			d.stage = stageHandled
+			break
+		}
 		d.stage = stageHandling
 		p.invoke(d)
 	case stageHandling:
@@ -64,7 +68,9 @@ func (p *Processor) deliver(d *delivery) {
 		d.stage = stageHandled
 	}
 	if d.stage == stageHandled {
-		d.took = p.now() - d.started
+		if d.called {
+			d.took = p.now() - d.started
+		}
 		if !p.returned(d) {
 			return // it outlived Run: its message is no longer ours
 		}
@@ -114,9 +120,11 @@ const (
 func (p *Processor) unpack(d *delivery) (poison.Category, string) {
 	m := d.msg.Message
 	if n := int64(m.PackedSize()); n > largeBody && p.batches.handler == nil {
-		if p.unpacked.Acquire(d.ctx, n) == nil {
-			d.unpacked = n
+		if p.unpacked.Acquire(d.ctx, n) != nil {
+			d.err = context.Cause(d.ctx)
+			return "", ""
 		}
+		d.unpacked = n
 	}
 	m.Unpack()
 	if m.Err != nil && !p.cfg.KeepUnreadable {
@@ -141,7 +149,9 @@ func (p *Processor) invoke(d *delivery) {
 			d.stage = stageHandled
 		}
 	}()
-	d.err = p.call(d)
+	if d.err = p.call(d); d.err != nil {
+		_ = d.err.Error() // one that panics is a panic of the handler's
+	}
 	d.stage = stageHandled
 	returned = true
 }

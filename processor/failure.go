@@ -164,6 +164,13 @@ const (
 	maxStack  = 4 << 10
 )
 
+// IsPermanent says whether an error asks for the poison queue at once, as those of Permanent, Unreadable
+// and Unroutable do. It is for handlers that hand parts of a message on.
+func IsPermanent(err error) bool {
+	f, ok := errors.AsType[*failure](err)
+	return ok && (f.kind == kindPermanent || f.kind == kindUnreadable)
+}
+
 // reason is an error's text as logs and poison records may hold it: one line, bounded.
 func reason(err error) string {
 	s := err.Error()

@@ -101,3 +101,47 @@ func TestWhatWasDeliveredTooOftenIsNotUnpacked(t *testing.T) {
 		}
 	})
 }
+
+// A large body that still waits for its turn when the drain is over is given back, not unpacked.
+func TestWhatWaitsToBeUnpackedIsGivenBackAtTheEnd(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		text := large(t, 15<<20)
+		for range 16 {
+			if _, err := r.q.SendText(t.Context(), text, queue.SendOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var entered, late atomic.Int64
+		run := r.start(processor.Config{Concurrency: 16, DrainTimeout: 5 * time.Second}, processor.HandlerFunc(func(ctx context.Context, _ *processor.Message) error {
+			entered.Add(1)
+			if ctx.Err() != nil {
+				late.Add(1)
+			}
+			<-ctx.Done()
+			return context.Cause(ctx)
+		}))
+		time.Sleep(time.Minute)
+		r.end(run)
+		if entered.Load() > 4 || late.Load() > 0 {
+			t.Errorf("%d handlers entered, %d of them after they were cancelled", entered.Load(), late.Load())
+		}
+		r.left(16, 0)
+	})
+}
+
+type typedNil struct{ text string }
+
+func (e *typedNil) Error() string { return e.text }
+
+// An error that panics when it is asked what it is would end the process outside of the handler.
+func TestAnErrorThatPanicsIsAPanicOfTheHandlers(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.send("x")
+		r.runFor(10*time.Minute, processor.Config{MaxDequeueCount: 2}, r.handle(func(context.Context, *processor.Message) error {
+			var e *typedNil
+			return e
+		}))
+		r.left(0, 1)
+		r.counted(map[string]float64{"queue_message_retries_total{category=panic}": 1})
+	})
+}

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"time"
@@ -285,7 +286,7 @@ func claimed(b []byte) int {
 	if len(b) < 4 {
 		return 0
 	}
-	return int(binary.LittleEndian.Uint32(b[len(b)-4:]))
+	return int(min(binary.LittleEndian.Uint32(b[len(b)-4:]), math.MaxInt32)) // an int may have 32 bits
 }
 
 // compressed returns a copy whose body is gzipped, or the envelope itself when that cannot be done.

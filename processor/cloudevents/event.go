@@ -54,7 +54,7 @@ func run(ctx context.Context, m *processor.Message, jobs []job) error {
 	if len(jobs) == 1 {
 		return jobs[0].call(ctx)
 	}
-	var errs []error
+	var errs, permanent []error
 	var discarded error
 	for _, j := range jobs {
 		if ctx.Err() != nil {
@@ -69,8 +69,17 @@ func run(ctx context.Context, m *processor.Message, jobs []job) error {
 		case err == nil:
 		case processor.IsDiscard(err):
 			discarded = err
+		case processor.IsPermanent(err):
+			permanent = append(permanent, fmt.Errorf("%s: %w", label(j.event), err))
 		default:
 			errs = append(errs, fmt.Errorf("%s: %w", label(j.event), err))
+		}
+	}
+	if len(errs) == 0 {
+		errs = permanent
+	} else { // the others are handled again: what cannot be helped waits for the last attempt
+		for _, err := range permanent {
+			errs = append(errs, errors.New(err.Error()))
 		}
 	}
 	if len(errs) == 0 && discarded != nil {

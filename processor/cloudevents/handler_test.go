@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -260,4 +261,33 @@ func TestABatchInOneMessageIsSettledOnce(t *testing.T) {
 			})
 		})
 	}
+}
+
+// One event of a message that can never be handled does not take those with it that can be, later.
+func TestAnEventThatCannotBeHandledWaitsForThoseThatCan(t *testing.T) {
+	bubble(t, queue.Config{}, func(t *testing.T, r *rig) {
+		calls := map[string]int{}
+		h := cloudevents.Handler(func(_ context.Context, e *cloudevents.Event[string]) error {
+			calls[e.ID()]++
+			switch {
+			case e.ID() == "never":
+				return processor.Permanent(errors.New("no such article"))
+			case calls[e.ID()] < 3:
+				return errors.New("stock service is away")
+			}
+			return nil
+		})
+		event := func(id string) string {
+			return `{"specversion":"1.0","id":"` + id + `","source":"/s","type":"t","data":"x"}`
+		}
+		r.deliver(h, processor.Config{}, "["+event("never")+","+event("later")+"]")
+		for range 2 {
+			time.Sleep(time.Minute) // longer than the retry delays
+			r.deliver(h, processor.Config{})
+		}
+		recs := r.left(0, 1)
+		if calls["later"] != 3 || len(recs) != 1 || recs[0].Category != "handler" || recs[0].DequeueCount != 3 {
+			t.Errorf("handled %v, records %+v", calls, recs)
+		}
+	})
 }
