@@ -10,8 +10,8 @@ import (
 const (
 	// loaders is how many messages of one receive are read at a time, where reading asks somebody.
 	loaders = 8
-	// absences is the delivery at which a message that could never be read is handed out all the same,
-	// so that it ends in the poison queue and not nowhere.
+	// absences is how many times in a row a message could not be read for now when it is handed out all
+	// the same, with Err set.
 	absences = 5
 	// A message that cannot be read for now stays away for absenceMin, then twice as long each time.
 	absenceMin = time.Minute
@@ -82,8 +82,10 @@ func (q *Queue) loadReceived(ctx context.Context, ms []*Message, deadline time.T
 		}
 		switch {
 		case a == nil:
+			q.absent.forget(m.ID)
 			kept = append(kept, m)
-		case m.DequeueCount >= absences && ctx.Err() == nil:
+		case ctx.Err() == nil && q.absent.again(m.ID) >= absences:
+			q.absent.forget(m.ID)
 			m.Err = fmt.Errorf("%w: at delivery %d: %w", ErrUnreadable, m.DequeueCount, a)
 			kept = append(kept, m)
 		default:
@@ -106,6 +108,33 @@ func (q *Queue) loadReceived(ctx context.Context, ms []*Message, deadline time.T
 		return nil, fmt.Errorf("receive from %s: %w", q, first)
 	}
 	return kept, nil
+}
+
+// absentees counts how often in a row each message could not be read for now. Deliveries that the handler
+// spent do not count: a message that was readable before is not given up at the store's first absence.
+// It is this process's memory, and safe for concurrent use.
+type absentees struct {
+	mu sync.Mutex
+	of map[string]int
+}
+
+// maxAbsentees bounds the memory. Beyond it, counting begins anew.
+const maxAbsentees = 10_000
+
+func (a *absentees) again(id string) int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.of == nil || len(a.of) >= maxAbsentees {
+		a.of = map[string]int{}
+	}
+	a.of[id]++
+	return a.of[id]
+}
+
+func (a *absentees) forget(id string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.of, id)
 }
 
 // release gives messages back that could not be read: at once if nobody tried for long enough, else

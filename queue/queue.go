@@ -17,6 +17,7 @@ type Queue struct {
 	client *azqueue.QueueClient
 	poison *Queue
 	outage outage
+	absent absentees
 }
 
 // Queue returns the named queue. It makes no request. Errors tell every fault of the name and the configuration.
