@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"runtime"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -208,9 +209,13 @@ func TestAHandlerThatIsAwayCostsNoDeliveries(t *testing.T) {
 			}
 			return nil
 		}), func() error {
-			switch {
-			case probes.Add(1) == 3:
+			switch n := probes.Add(1); {
+			case n == 3:
 				panic("a prober's")
+			case n == 4:
+				runtime.Goexit()
+			case n == 5:
+				time.Sleep(time.Hour) // and does not look at its context
 			case away.Load():
 				return errAway
 			}
