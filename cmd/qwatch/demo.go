@@ -69,9 +69,8 @@ func (c *cli) demo(ctx context.Context, o demo.Options, limit time.Duration) err
 		context.AfterFunc(ctx, stop)
 	}
 	// A reader that goes away must not end the process before it has cleaned up: writes fail instead.
-	pipes := make(chan os.Signal, 1)
-	signal.Notify(pipes, syscall.SIGPIPE)
-	defer signal.Stop(pipes)
+	// It stays so: what is said at the very end must not change the exit status.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	if limit > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, limit)

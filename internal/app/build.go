@@ -135,6 +135,7 @@ func (s *service) assemble(consumers *processor.Metrics) error {
 	s.collector, err = collector.New(collector.Config{
 		Targets:           append(targets, shared...),
 		Interval:          watch.Interval,
+		IdleInterval:      -1, // watch.idleInterval is not available yet: see doubts
 		RequestsPerSecond: watch.RequestsPerSecond,
 		Beat:              s.loop("collector", collectorBound),
 		Logger:            s.log,

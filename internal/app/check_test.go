@@ -108,7 +108,7 @@ defaults: [{match: "emails", createIfMissing: true}]
 		"polls that do not fit": {
 			text: "accounts: [{name: acct, connectionString: UseDevelopmentStorage=true, queues: [{name: orders}]}]\nwatch: {interval: 1s, requestsPerSecond: 1}\n",
 			warnings: []string{
-				"account acct: polling 2 queues takes 4.0 requests/s and the limit is 1: an interval of 1s becomes 4s",
+				"account acct: polling 2 queues takes 4.2 requests/s and the limit is 1: an interval of 1s becomes 4.211s",
 			},
 		},
 		"TLS and basic authentication": {
