@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -10,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -82,12 +84,20 @@ func handle(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// nextPort is below the ports that the kernel hands out, which other scripts' servers get: one of theirs
+// would answer in the place of a qwatch that is not there yet.
+var nextPort atomic.Uint32
+
+// freeAddress returns a loopback address that nothing listens at, another each time.
 func freeAddress() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
+	nextPort.CompareAndSwap(0, 20_000+uint32(os.Getpid())%8_000)
+	for range 1_000 {
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", nextPort.Add(1)))
+		if err == nil {
+			return l.Addr().String(), l.Close()
+		}
 	}
-	return l.Addr().String(), l.Close()
+	return "", errors.New("no free port")
 }
 
 // cmdStatus runs a qwatch command and checks its exit status: status N ARGS...
