@@ -1,6 +1,7 @@
 package metric
 
 import (
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -63,9 +64,7 @@ func (b *Bill) change(do func(map[string]*billed)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	known := make(map[string]*billed, len(*b.accounts.Load())+1)
-	for name, a := range *b.accounts.Load() {
-		known[name] = a
-	}
+	maps.Copy(known, *b.accounts.Load())
 	do(known)
 	b.accounts.Store(&known)
 }
