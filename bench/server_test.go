@@ -39,7 +39,13 @@ func runServer() error {
 	if err != nil {
 		return err
 	}
-	srv := &http.Server{Handler: queuetest.New(queuetest.Options{})}
+	handler := queuetest.New(queuetest.Options{})
+	if os.Getenv(serve) == "fleet" {
+		if handler, err = fleetServer(); err != nil {
+			return err
+		}
+	}
+	srv := &http.Server{Handler: handler}
 	go func() { _ = srv.Serve(ln) }() // ends with the process
 	fmt.Println("http://" + ln.Addr().String())
 	_, _ = bufio.NewReader(os.Stdin).ReadByte() // the parent's end of the pipe closes with it
@@ -51,8 +57,14 @@ type service struct{ url string }
 
 func startService(tb testing.TB) service {
 	tb.Helper()
+	return service{url: startServer(tb, "empty") + "/" + queuetest.AccountName}
+}
+
+// startServer starts a service of that kind, empty or fleet, and returns where it listens.
+func startServer(tb testing.TB, kind string) string {
+	tb.Helper()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), serve+"=1")
+	cmd.Env = append(os.Environ(), serve+"="+kind)
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -75,7 +87,7 @@ func startService(tb testing.TB) service {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return service{url: strings.TrimSpace(line) + "/" + queuetest.AccountName}
+	return strings.TrimSpace(line)
 }
 
 // transport is the same for both sides, so that neither wins by its pool.

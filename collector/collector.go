@@ -34,7 +34,7 @@ type Config struct {
 	// IdleInterval between two polls of a main queue that is idle and that no scaler asks about.
 	// Default 5m, or Interval when that is longer; at least Interval; -1: Interval.
 	IdleInterval time.Duration
-	// PoisonIdleInterval between two polls of a poison queue that was empty ten times in a row, while its
+	// PoisonIdleInterval between two polls of a poison queue that was empty five times in a row, while its
 	// main queue is idle. Default: Interval, and in accounts with more than 1,000 targets twice that;
 	// -1: Interval.
 	PoisonIdleInterval time.Duration

@@ -61,7 +61,7 @@ func (d Discovery) withDefaults() Discovery {
 	if d.Target == nil {
 		d.Target = func(name string) (Target, error) {
 			noPoison := len(name)+len(poisonSuffix) > maxName || strings.HasSuffix(name, poisonSuffix)
-			q, err := d.Account.Queue(name, queue.Config{NoPoison: noPoison})
+			q, err := d.Account.Queue(name, queue.Config{NoPoison: noPoison, MaxBodyBytes: light})
 			return Target{Queue: q}, err
 		}
 	}

@@ -91,14 +91,20 @@ func (s *spec) inherit(before *spec, l *labeller) {
 	}
 }
 
+// light is the MaxBodyBytes of a queue that is only polled.
+const light = 1
+
 // forPolling returns the queue as a poll needs it. A poll looks at counts and times, so that
 // what a body inflates to, of 32 messages at once, must not be the watcher's burden.
 func forPolling(q *queue.Queue) *queue.Queue {
-	light, err := q.Account().Queue(q.Name(), queue.Config{NoPoison: true, MaxBodyBytes: 1})
+	if cfg := q.Config(); cfg.MaxBodyBytes == light && cfg.BodyStore == nil {
+		return q
+	}
+	polled, err := q.Account().Queue(q.Name(), queue.Config{NoPoison: true, MaxBodyBytes: light})
 	if err != nil { // the account's URL names another queue
 		return q
 	}
-	return light
+	return polled
 }
 
 // account returns the named account, or nil.

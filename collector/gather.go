@@ -17,10 +17,13 @@ type scrape struct {
 	found    []discovered
 }
 
+// sink takes the samples of a family.
+type sink func(labels []*dto.LabelPair, value float64)
+
 // family is one of the watcher's metrics and how its samples are drawn.
 type family struct {
 	metric.Def
-	collect func(*scrape, *samples)
+	collect func(*scrape, sink)
 }
 
 // families returns the watcher's metrics by name.
@@ -61,23 +64,23 @@ func families() []family {
 		perQueue(metric.QueueForecastLoss, func(v *view) (float64, bool) { in, ok := v.loss(); return in.Seconds(), ok }),
 		states(metric.QueueStatus, KindMain, func(v *view) int { return int(v.status) }),
 		states(metric.QueuePoisonStatus, KindPoison, func(v *view) int { return int(v.poison) }),
-		{metric.Of(metric.QueueInfo), func(s *scrape, out *samples) {
+		{metric.Of(metric.QueueInfo), func(s *scrape, out sink) {
 			for i := range s.queues {
-				out.add(s.queues[i].labels.info, 1)
+				out(s.queues[i].labels.info, 1)
 			}
 		}},
-		{metric.Of(metric.QueuePollFailures), func(s *scrape, out *samples) {
+		{metric.Of(metric.QueuePollFailures), func(s *scrape, out sink) {
 			for i := range s.queues {
 				v := &s.queues[i]
-				for r, labels := range v.labels.reasons {
-					out.add(labels, float64(v.failures[r]))
+				for r := range v.labels.reasons.rows() {
+					out(v.labels.reasons.row(r), float64(v.failures[r]))
 				}
 			}
 		}},
-		{metric.Of(metric.ClockSkew), func(s *scrape, out *samples) {
+		{metric.Of(metric.ClockSkew), func(s *scrape, out sink) {
 			for _, a := range s.accounts {
 				if skew, ok := a.ref.Load().Skew(); ok {
-					out.add(a.labels, skew.Seconds())
+					out(a.labels, skew.Seconds())
 				}
 			}
 		}},
@@ -90,10 +93,10 @@ func families() []family {
 }
 
 func perQueue(name string, value func(*view) (float64, bool)) family {
-	return family{metric.Of(name), func(s *scrape, out *samples) {
+	return family{metric.Of(name), func(s *scrape, out sink) {
 		for i := range s.queues {
 			if x, ok := value(&s.queues[i]); ok {
-				out.add(s.queues[i].labels.queue, x)
+				out(s.queues[i].labels.queue, x)
 			}
 		}
 	}}
@@ -101,11 +104,11 @@ func perQueue(name string, value func(*view) (float64, bool)) family {
 
 // perTarget is for what is said once for a main queue and its poison queue.
 func perTarget(name string, value func(*view) (float64, bool)) family {
-	return family{metric.Of(name), func(s *scrape, out *samples) {
+	return family{metric.Of(name), func(s *scrape, out sink) {
 		for i := range s.queues {
 			if v := &s.queues[i]; v.first {
 				if x, ok := value(v); ok {
-					out.add(v.labels.target, x)
+					out(v.labels.target, x)
 				}
 			}
 		}
@@ -113,22 +116,22 @@ func perTarget(name string, value func(*view) (float64, bool)) family {
 }
 
 func perDiscovery(name string, value func(*discovered) float64) family {
-	return family{metric.Of(name), func(s *scrape, out *samples) {
+	return family{metric.Of(name), func(s *scrape, out sink) {
 		for i := range s.found {
 			d := &s.found[i]
-			out.add(d.labels, value(d))
+			out(d.labels, value(d))
 		}
 	}}
 }
 
 // states is for a set of states, of which the queue has one, counted from 1.
 func states(name string, kind Kind, is func(*view) int) family {
-	return family{metric.Of(name), func(s *scrape, out *samples) {
+	return family{metric.Of(name), func(s *scrape, out sink) {
 		for i := range s.queues {
 			if v := &s.queues[i]; v.kind == kind {
 				has := is(v)
-				for j, labels := range v.labels.states {
-					out.add(labels, truth(j+1 == has))
+				for j := range v.labels.states.rows() {
+					out(v.labels.states.row(j), truth(j+1 == has))
 				}
 			}
 		}
@@ -159,15 +162,11 @@ func timestamp(t time.Time) float64 {
 // makes no request and never fails. The result is to be read only; it shares labels with
 // other results.
 func (c *Collector) Gather() ([]*dto.MetricFamily, error) {
-	f, now := c.fleet.Load(), time.Now()
-	s := &scrape{queues: make([]view, len(f.watches)), accounts: f.accounts, found: f.discoveries}
-	for i, w := range f.watches {
-		s.queues[i] = w.view(now)
-	}
+	s := c.scrape()
 	out := make([]*dto.MetricFamily, 0, len(c.families))
 	for _, fam := range c.families {
 		got := newSamples(fam.Type == metric.Counter, len(s.queues))
-		fam.collect(s, got)
+		fam.collect(s, got.add)
 		if len(got.list) == 0 {
 			continue
 		}
@@ -176,6 +175,38 @@ func (c *Collector) Gather() ([]*dto.MetricFamily, error) {
 		out = append(out, mf)
 	}
 	return out, nil
+}
+
+// scrape looks at everything.
+func (c *Collector) scrape() *scrape {
+	f, now := c.fleet.Load(), time.Now()
+	s := &scrape{queues: make([]view, len(f.watches)), accounts: f.accounts, found: f.discoveries}
+	for i, w := range f.watches {
+		s.queues[i] = w.view(now)
+	}
+	return s
+}
+
+// Family is one of the watcher's metrics, as it was when Families returned it.
+type Family struct {
+	Name, Help string
+	Counter    bool // else a gauge
+
+	collect func(sink)
+}
+
+// Each hands out the samples one by one, in the order of Gather. The labels are by name, and to be read only.
+func (f Family) Each(yield func(labels []*dto.LabelPair, value float64)) { f.collect(yield) }
+
+// Families returns what Gather does, without building a thing: it is for those who write the samples as they
+// come, which saves a large fleet's scrape most of its time and memory. A family may have no sample.
+func (c *Collector) Families() []Family {
+	s := c.scrape()
+	out := make([]Family, len(c.families))
+	for i, f := range c.families {
+		out[i] = Family{f.Name, f.Help, f.Type == metric.Counter, func(to sink) { f.collect(s, to) }}
+	}
+	return out
 }
 
 const chunk = 256

@@ -2,6 +2,7 @@ package collector_test
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -244,6 +245,33 @@ func TestNumberOfSeries(t *testing.T) {
 		// The main queue loses nothing, and the poison queue does not drain.
 		if got != want-2 {
 			t.Errorf("%d series, want %d less two", got, want)
+		}
+	})
+}
+
+// What is handed out sample by sample is what Gather builds.
+func TestFamiliesAreWhatGatherBuilds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := watched(t)
+		built, err := c.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, got := []string{}, []string{}
+		for _, f := range built {
+			for _, m := range f.GetMetric() {
+				value := m.GetGauge().GetValue() + m.GetCounter().GetValue()
+				want = append(want, fmt.Sprint(f.GetName(), f.GetHelp(), f.GetType() == dto.MetricType_COUNTER, m.GetLabel(), value))
+			}
+		}
+		for _, f := range c.Families() {
+			f.Each(func(labels []*dto.LabelPair, value float64) {
+				got = append(got, fmt.Sprint(f.Name, f.Help, f.Counter, labels, value))
+			})
+		}
+		if diff := cmp.Diff(want, got); diff != "" || len(want) < 50 {
+			t.Errorf("%d samples (-Gather +Families):\n%s", len(want), diff)
 		}
 	})
 }

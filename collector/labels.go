@@ -14,10 +14,22 @@ import (
 // Each is in the order of label names.
 type labelSets struct {
 	queue   []*dto.LabelPair
-	target  []*dto.LabelPair   // those of thresholds
-	info    []*dto.LabelPair   // those of queue_info
-	reasons [][]*dto.LabelPair // those of queue_poll_failures_total, in the order of pollReasons
-	states  [][]*dto.LabelPair // those of queue_status or queue_poison_status, in the order of the statuses
+	target  []*dto.LabelPair // those of thresholds
+	info    []*dto.LabelPair // those of queue_info
+	reasons labelRows        // those of queue_poll_failures_total, in the order of pollReasons
+	states  labelRows        // those of queue_status or queue_poison_status, in the order of the statuses
+}
+
+// labelRows are the labels of several series of one queue, one after another.
+type labelRows struct {
+	pairs []*dto.LabelPair
+	width int // of a row
+}
+
+func (r labelRows) rows() int { return len(r.pairs) / max(r.width, 1) }
+
+func (r labelRows) row(i int) []*dto.LabelPair {
+	return r.pairs[i*r.width : (i+1)*r.width : (i+1)*r.width]
 }
 
 // labelNames are the names of each of labelSets, as the catalogue has them.
@@ -86,15 +98,16 @@ func (l *labeller) sets(s *spec) labelSets {
 }
 
 // each returns the labels of a queue for each value of one label more.
-func (l *labeller) each(s *spec, names []string, label string, values []string) [][]*dto.LabelPair {
-	all := make([][]*dto.LabelPair, len(values))
-	for i, value := range values {
-		all[i] = l.make(names, func(name string) string {
-			if name == label {
-				return value
+func (l *labeller) each(s *spec, names []string, label string, values []string) labelRows {
+	all := labelRows{make([]*dto.LabelPair, 0, len(names)*len(values)), len(names)}
+	for _, value := range values {
+		for _, name := range names {
+			v := value
+			if name != label {
+				v = s.label(name)
 			}
-			return s.label(name)
-		})
+			all.pairs = append(all.pairs, l.pair(name, v))
+		}
 	}
 	return all
 }

@@ -10,7 +10,7 @@ const (
 	// never too low, so that there is nothing to see, but the permission to look may have gone.
 	peekEvery = 10
 	// quietPolls is how many polls in a row must have found a poison queue empty before it counts as quiet.
-	quietPolls = 10
+	quietPolls = 5
 	// largeAccount is how many targets make an account so large that quiet poison queues are polled less.
 	largeAccount = 1000
 	// scaledFor is how long a queue keeps its interval after a scaler asked about it.

@@ -81,6 +81,7 @@ func (a *account) run(ctx context.Context, c *Collector) {
 	var polls sync.WaitGroup
 	defer a.turned.Store(0)
 	defer polls.Wait()
+	work := make(chan *watch)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for ctx.Err() == nil {
@@ -88,7 +89,11 @@ func (a *account) run(ctx context.Context, c *Collector) {
 		a.turn(now)
 		w, wait := a.next(now)
 		if w != nil {
-			polls.Go(func() { c.poll(ctx, a, w) })
+			select {
+			case work <- w: // to one that has nothing to do
+			default:
+				polls.Go(func() { a.work(ctx, c, w, work) })
+			}
 			continue
 		}
 		timer.Reset(wait)
@@ -96,6 +101,25 @@ func (a *account) run(ctx context.Context, c *Collector) {
 		case <-ctx.Done():
 		case <-a.wake:
 		case <-timer.C:
+		}
+	}
+}
+
+// work polls what it is given, and then what there is, until there is nothing for a while: a goroutine that
+// has polled before has a stack that is large enough.
+func (a *account) work(ctx context.Context, c *Collector, w *watch, work <-chan *watch) {
+	const patient = 10 * time.Second
+	timer := time.NewTimer(patient)
+	defer timer.Stop()
+	for {
+		c.poll(ctx, a, w)
+		timer.Reset(patient)
+		select {
+		case w = <-work:
+		case <-timer.C:
+			return
+		case <-ctx.Done():
+			return
 		}
 	}
 }

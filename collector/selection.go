@@ -169,7 +169,7 @@ func (c *chooser) pair() {
 		case n == 1 && chosen && !t.PoisonOnly:
 			delete(c.chosen, name)
 		case n > 1:
-			q, err := c.Account.Queue(name, queue.Config{NoPoison: true})
+			q, err := c.Account.Queue(name, queue.Config{NoPoison: true, MaxBodyBytes: light})
 			if err != nil {
 				continue // no queue can be called so: the service cannot have it either
 			}

@@ -302,7 +302,7 @@ func TestEvidence(t *testing.T) {
 		time.Sleep(20 * time.Minute)
 		lease(t, q, 1, time.Hour)
 		remove := s.Inject(queuetest.Fault{Queue: "orders", Status: 500})
-		time.Sleep(time.Minute)
+		time.Sleep(100 * time.Second) // for one poll or two
 		remove()
 		time.Sleep(time.Minute)
 		state := c.Queue("acct", "orders")[0]

@@ -11,6 +11,8 @@ import (
 
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
+
+	"github.com/qwatch/qwatch/collector"
 )
 
 // quickEncoder writes prebuilt gauges and counters exactly as package expfmt does, at a
@@ -60,28 +62,49 @@ func (e *quickEncoder) encode(f sourced) error {
 	if !f.prebuilt || !e.text && !e.open || !simple(f.MetricFamily) {
 		return errNotQuick
 	}
-	name := f.GetName()
-	b := e.head(*e.buf, f.MetricFamily)
+	e.head(f.GetName(), f.GetHelp(), f.GetType() == dto.MetricType_COUNTER)
 	for _, m := range f.Metric {
-		b = append(b, name...)
-		b = appendLabels(b, m.GetLabel())
-		b = append(b, ' ')
 		value := m.GetGauge().GetValue()
 		if m.Counter != nil {
 			value = m.GetCounter().GetValue()
 		}
-		b = e.appendFloat(b, value)
-		b = append(b, '\n')
-		if len(b) >= flushAt {
-			*e.buf = b
-			if err := e.flush(); err != nil {
-				return err
-			}
-			b = *e.buf
+		if err := e.sample(f.GetName(), m.GetLabel(), value); err != nil {
+			return err
 		}
 	}
-	*e.buf = b
 	return nil
+}
+
+// stream collects a family whose samples come one by one, or returns errNotQuick.
+func (e *quickEncoder) stream(f *collector.Family) (err error) {
+	if !e.text && !e.open {
+		return errNotQuick
+	}
+	begun := false
+	f.Each(func(labels []*dto.LabelPair, value float64) {
+		if err != nil {
+			return
+		}
+		if !begun {
+			begun = true
+			e.head(f.Name, f.Help, f.Counter)
+		}
+		err = e.sample(f.Name, labels, value)
+	})
+	return err
+}
+
+// sample collects one sample, and writes what was collected when that is enough.
+func (e *quickEncoder) sample(name string, labels []*dto.LabelPair, value float64) error {
+	b := append(*e.buf, name...)
+	b = appendLabels(b, labels)
+	b = append(b, ' ')
+	b = e.appendFloat(b, value)
+	*e.buf = append(b, '\n')
+	if len(*e.buf) < flushAt {
+		return nil
+	}
+	return e.flush()
 }
 
 // simple says that a family is nothing but gauges or counters: no times, no exemplars.
@@ -100,9 +123,9 @@ func simple(f *dto.MetricFamily) bool {
 	return true
 }
 
-func (e *quickEncoder) head(b []byte, f *dto.MetricFamily) []byte {
-	name, kind := f.GetName(), " gauge\n"
-	if f.GetType() == dto.MetricType_COUNTER {
+func (e *quickEncoder) head(name, help string, counter bool) {
+	b, kind := *e.buf, " gauge\n"
+	if counter {
 		kind = " counter\n"
 		if e.open {
 			base, ok := strings.CutSuffix(name, "_total")
@@ -115,10 +138,10 @@ func (e *quickEncoder) head(b []byte, f *dto.MetricFamily) []byte {
 	b = append(b, "# HELP "...)
 	b = append(b, name...)
 	b = append(b, ' ')
-	b = appendEscaped(b, f.GetHelp(), e.open)
+	b = appendEscaped(b, help, e.open)
 	b = append(b, "\n# TYPE "...)
 	b = append(b, name...)
-	return append(b, kind...)
+	*e.buf = append(b, kind...)
 }
 
 func appendLabels(b []byte, labels []*dto.LabelPair) []byte {

@@ -14,6 +14,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
+
+	"github.com/qwatch/qwatch/collector"
 )
 
 // maxScrapes is how many scrapes run at once; more are answered 503.
@@ -80,7 +82,7 @@ func (m *metrics) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // write gathers and writes everything.
 func (m *metrics) write(w io.Writer, format expfmt.Format) []error {
-	families, err := m.gather()
+	families, err := m.gather(format)
 	var errs []error
 	if err != nil {
 		m.errors.WithLabelValues(causeGathering).Inc()
@@ -90,7 +92,11 @@ func (m *metrics) write(w io.Writer, format expfmt.Format) []error {
 	quick := newQuickEncoder(w, format)
 	defer quick.close()
 	for _, f := range families {
-		err := quick.encode(f)
+		if f.stream != nil {
+			err = quick.stream(f.stream)
+		} else {
+			err = quick.encode(f.sourced)
+		}
 		if errors.Is(err, errNotQuick) {
 			if err = quick.flush(); err == nil {
 				err = common.Encode(f.MetricFamily)
@@ -98,7 +104,7 @@ func (m *metrics) write(w io.Writer, format expfmt.Format) []error {
 		}
 		if err != nil {
 			m.errors.WithLabelValues(causeEncoding).Inc()
-			return append(errs, fmt.Errorf("write metric %s: %w", f.GetName(), err))
+			return append(errs, fmt.Errorf("write metric %s: %w", f.name(), err))
 		}
 	}
 	err = quick.flush()
@@ -119,17 +125,42 @@ type sourced struct {
 	prebuilt bool
 }
 
+// entry is a family to write: one that is built, or one of the prebuilt source whose samples come one by one.
+type entry struct {
+	sourced
+	stream *collector.Family
+}
+
+func (e entry) name() string {
+	if e.stream != nil {
+		return e.stream.Name
+	}
+	return e.GetName()
+}
+
+// streaming is a prebuilt source that need not build anything for a text format.
+type streaming interface{ Families() []collector.Family }
+
 // gather returns all families by name.
-func (m *metrics) gather() ([]sourced, error) {
+func (m *metrics) gather(format expfmt.Format) ([]entry, error) {
 	own, err := m.registry.Gather()
-	more, moreErr := m.prebuilt.Gather()
-	all := make([]sourced, 0, len(own)+len(more))
+	all := make([]entry, 0, len(own)+64)
 	for _, f := range own {
-		all = append(all, sourced{f, false})
+		all = append(all, entry{sourced: sourced{f, false}})
 	}
-	for _, f := range more {
-		all = append(all, sourced{f, true})
+	kind := format.FormatType()
+	if s, ok := m.prebuilt.(streaming); ok && (kind == expfmt.TypeTextPlain || kind == expfmt.TypeOpenMetrics) {
+		families := s.Families()
+		for i := range families {
+			all = append(all, entry{stream: &families[i]})
+		}
+	} else {
+		more, moreErr := m.prebuilt.Gather()
+		for _, f := range more {
+			all = append(all, entry{sourced: sourced{f, true}})
+		}
+		err = errors.Join(err, moreErr)
 	}
-	slices.SortStableFunc(all, func(a, b sourced) int { return cmp.Compare(a.GetName(), b.GetName()) })
-	return all, errors.Join(err, moreErr)
+	slices.SortStableFunc(all, func(a, b entry) int { return cmp.Compare(a.name(), b.name()) })
+	return all, err
 }
