@@ -87,6 +87,7 @@ func BenchmarkFleet(b *testing.B) {
 	base := startServer(b, "fleet")
 	for b.Loop() {
 		watchFleet(b, base)
+		compactFleet(b, base)
 		naive := naiveRound(b, base)
 		b.ReportMetric(2*fleetHas, "naive-req/interval")
 		b.ReportMetric(naive.wall.Seconds(), "naive-s/interval")
@@ -95,43 +96,50 @@ func BenchmarkFleet(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-func watchFleet(b *testing.B, base string) {
-	var requests atomic.Int64
-	var discoveries []collector.Discovery
+// discoverFleet returns how the fleet is found.
+func discoverFleet(b *testing.B, base string, observe func(queue.Request)) (all []collector.Discovery) {
 	for i := range fleetAccounts {
 		acct, err := queue.NewAccount(queue.AccountConfig{
-			Name: fleetAccount(i), Endpoint: queuetest.EndpointAt(base, fleetAccount(i)), AccountKey: queuetest.AccountKey,
-			Observe: func(queue.Request) { requests.Add(1) },
+			Name: fleetAccount(i), Endpoint: queuetest.EndpointAt(base, fleetAccount(i)), AccountKey: queuetest.AccountKey, Observe: observe,
 		})
 		if err != nil {
 			b.Fatal(err)
 		}
-		defer acct.Close()
-		discoveries = append(discoveries, collector.Discovery{Account: acct})
+		b.Cleanup(acct.Close)
+		all = append(all, collector.Discovery{Account: acct})
 	}
-	c, err := collector.New(collector.Config{
-		Discovery: discoveries, Interval: fleetInterval, IdleInterval: 5 * fleetInterval, RequestsPerSecond: fleetLimit,
-		Patience: 10 * fleetInterval,
-	})
-	if err != nil {
-		b.Fatal(err)
-	}
+	return all
+}
+
+// firstRound runs a collector until every queue was found and polled.
+func firstRound(b *testing.B, c *collector.Collector) (first cost, stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error)
-	started := make(chan struct{})
-	first := measure(func() {
-		go func() { close(started); done <- c.Run(ctx) }()
-		<-started
+	first = measure(func() {
+		go func() { done <- c.Run(ctx) }()
 		for !everyPolled(c) {
-			time.Sleep(250 * time.Millisecond)
+			time.Sleep(time.Second)
 		}
 	})
-	defer func() {
+	return first, func() {
 		cancel()
 		if err := <-done; err != nil {
 			b.Error(err)
 		}
-	}()
+	}
+}
+
+func watchFleet(b *testing.B, base string) {
+	var requests atomic.Int64
+	c, err := collector.New(collector.Config{
+		Discovery: discoverFleet(b, base, func(queue.Request) { requests.Add(1) }),
+		Interval:  fleetInterval, IdleInterval: 5 * fleetInterval, RequestsPerSecond: fleetLimit, Patience: 10 * fleetInterval,
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	first, stop := firstRound(b, c)
+	defer stop()
 	b.ReportMetric(first.wall.Seconds(), "first-round-s")
 	b.ReportMetric(float64(requests.Load())/first.wall.Seconds(), "first-round-req/s")
 	b.ReportMetric(first.cpu.Seconds(), "first-round-cpu-s")
@@ -143,8 +151,22 @@ func watchFleet(b *testing.B, base string) {
 	b.ReportMetric(per, "req/interval")
 	b.ReportMetric(per/(2*fleetHas), "of-naive")
 	b.ReportMetric(settled.cpu.Seconds()/4, "cpu-s/interval")
-	b.ReportMetric(residentMiB(b), "MiB")
 	scrapeFleet(b, c, "scrape")
+	time.Sleep(2 * fleetInterval)
+	b.ReportMetric(residentMiB(b), "MiB")
+}
+
+// compactFleet scrapes the compact set.
+func compactFleet(b *testing.B, base string) {
+	c, err := collector.New(collector.Config{
+		Discovery: discoverFleet(b, base, nil), Interval: time.Hour, RequestsPerSecond: -1, Compact: true,
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	_, stop := firstRound(b, c)
+	defer stop()
+	scrapeFleet(b, c, "compact")
 }
 
 // everyPolled says whether every queue was found and polled.

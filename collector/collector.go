@@ -49,6 +49,10 @@ type Config struct {
 	// working on one, or has been slow before. Everything else that statuses wait for is a part
 	// or a multiple of it. Default 10m, at least a second.
 	Patience time.Duration
+	// Compact exports the compact set of series, for large fleets: without what few will ask of
+	// thousands of queues (how long a poll took, how many there were), and without samples that are
+	// nearly always 0, such as the statuses that a queue does not have. Absent then means 0.
+	Compact bool
 	// Beat is called every few seconds for as long as every account's loop turns. It must
 	// be fast. Default: nobody is told.
 	Beat func()
@@ -147,7 +151,7 @@ func newCollector(cfg Config, seed uint64) (*Collector, error) {
 		return nil, fmt.Errorf("collector: %w", err)
 	}
 	c := &Collector{
-		cfg: cfg, log: cfg.Logger.With("component", "collector"), families: families(), seed: seed, epoch: time.Now(),
+		cfg: cfg, log: cfg.Logger.With("component", "collector"), families: families(cfg.Compact), seed: seed, epoch: time.Now(),
 		changed: make(chan struct{}, 1), contacted: make(chan struct{}),
 	}
 	c.fleet.Store(&fleet{})

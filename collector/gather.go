@@ -26,9 +26,34 @@ type family struct {
 	collect func(*scrape, sink)
 }
 
-// families returns the watcher's metrics by name.
-func families() []family {
-	fs := []family{
+// families returns the watcher's metrics by name; all of them, or the compact set.
+func families(compact bool) []family {
+	fs := everyFamily()
+	if compact {
+		fs = slices.DeleteFunc(fs, func(f family) bool { return f.Compact == metric.CompactDrop })
+		for i := range fs {
+			if fs[i].Compact == metric.CompactNonZero {
+				fs[i].collect = nonZero(fs[i].collect)
+			}
+		}
+	}
+	slices.SortFunc(fs, func(a, b family) int { return cmp.Compare(a.Name, b.Name) })
+	return fs
+}
+
+// nonZero leaves out the samples that are 0.
+func nonZero(collect func(*scrape, sink)) func(*scrape, sink) {
+	return func(s *scrape, out sink) {
+		collect(s, func(labels []*dto.LabelPair, value float64) {
+			if value != 0 {
+				out(labels, value)
+			}
+		})
+	}
+}
+
+func everyFamily() []family {
+	return []family{
 		perQueue(metric.QueueUp, func(v *view) (float64, bool) { return fact(v.upFact) }),
 		perQueue(metric.QueueExists, func(v *view) (float64, bool) { return fact(v.existsNow) }),
 		perQueue(metric.QueueApproximateMessages, func(v *view) (float64, bool) {
@@ -88,8 +113,6 @@ func families() []family {
 		perDiscovery(metric.DiscoveryDropped, func(d *discovered) float64 { return float64(d.dropped) }),
 		perDiscovery(metric.DiscoveryLastSuccess, func(d *discovered) float64 { return timestamp(d.lastSuccess) }),
 	}
-	slices.SortFunc(fs, func(a, b family) int { return cmp.Compare(a.Name, b.Name) })
-	return fs
 }
 
 func perQueue(name string, value func(*view) (float64, bool)) family {

@@ -275,3 +275,52 @@ func TestFamiliesAreWhatGatherBuilds(t *testing.T) {
 		}
 	})
 }
+
+// The compact set is the full one without what the catalogue says.
+func TestCompactSet(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newStorage(t, queuetest.Options{})
+		busy, idle := create(t, s.acct, "busy"), create(t, s.acct, "idle")
+		send(t, busy, 3, queue.SendOptions{})
+		ts := []collector.Target{{Queue: busy, MonitorOnly: true, Objective: time.Minute}, {Queue: idle}, {Queue: open(t, s.acct, "gone", queue.Config{})}}
+		full, small := run(t, collector.Config{Targets: ts}), run(t, collector.Config{Targets: ts, Compact: true})
+		time.Sleep(time.Hour)
+		want := samples(t, full)
+		for name, x := range want {
+			switch base, _, _ := strings.Cut(name, "{"); metric.Of(base).Compact {
+			case metric.CompactDrop:
+				delete(want, name)
+			case metric.CompactNonZero:
+				if x == 0 {
+					delete(want, name)
+				}
+			}
+		}
+		// The two are not polled at the same moment.
+		if diff := cmp.Diff(keys(want), keys(samples(t, small))); diff != "" {
+			t.Errorf("series (-want +got):\n%s", diff)
+		}
+		per := map[string]int{}
+		for name := range samples(t, small) {
+			for _, q := range []string{"busy", "idle", "gone"} {
+				if strings.Contains(name, `queue_name="`+q+`"`) {
+					per[q]++
+				}
+			}
+		}
+		most := 0
+		for _, d := range metric.Catalogue() {
+			if d.Scope == metric.PerQueue {
+				most += d.CompactSamples()
+			}
+		}
+		if per["idle"] > 22 || per["busy"] > most || per["gone"] > most {
+			t.Errorf("series by queue: %v, at most %d", per, most)
+		}
+		problems, err := testutil.GatherAndLint(small)
+		if err != nil || len(problems) > 0 {
+			t.Errorf("lint: %v, %v", err, problems)
+		}
+	})
+}

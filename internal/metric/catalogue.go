@@ -51,7 +51,7 @@ func watcherDefs() []Def {
 		},
 		{
 			Name: QueuePeekedAttemptsMax, Type: Gauge, Combine: byMax, Absent: stale,
-			Help: "Highest dequeue count in the peek.",
+			Help: "Highest dequeue count in the peek.", Compact: CompactNonZero,
 		},
 		{
 			Name: QueueLastPollSuccess, Type: Gauge, Unit: "seconds", Combine: byMax,
@@ -59,7 +59,7 @@ func watcherDefs() []Def {
 		},
 		{
 			Name: QueueLastPollDuration, Type: Gauge, Unit: "seconds", Combine: byMax, Absent: "before the first poll",
-			Help: "How long the last poll took, retries included.",
+			Help: "How long the last poll took, retries included.", Compact: CompactDrop,
 		},
 		{
 			Name: QueuePollInterval, Type: Gauge, Unit: "seconds", Combine: byMax,
@@ -67,12 +67,12 @@ func watcherDefs() []Def {
 		},
 		{
 			Name: QueuePolls, Type: Counter, Combine: bySum,
-			Help: "Polls of the queue, failed ones included.",
+			Help: "Polls of the queue, failed ones included.", Compact: CompactDrop,
 		},
 		{
 			Name: QueuePollFailures, Type: Counter, Combine: bySum,
 			Labels: watched(Label{LabelReason, pollReasons()}),
-			Help:   "Polls of the queue that failed, by reason.",
+			Help:   "Polls of the queue that failed, by reason.", Compact: CompactNonZero,
 		},
 		{
 			Name: QueueInfo, Type: Info, Combine: byMax,
@@ -100,23 +100,23 @@ func watcherDefs() []Def {
 		},
 		{
 			Name: QueueMonitorOnly, Type: Gauge, Combine: byMin, Labels: consumed(),
-			Help: "1 when a missing consumer is not to be called a stall.",
+			Help: "1 when a missing consumer is not to be called a stall.", Compact: CompactNonZero,
 		},
 		{
 			Name: QueueAgesClamped, Type: Counter, Combine: bySum,
-			Help: "Ages that would have been negative and were taken as 0.",
+			Help: "Ages that would have been negative and were taken as 0.", Compact: CompactNonZero,
 		},
 		{
 			Name: QueueStatus, Type: Gauge, Combine: byMax, Labels: statusOf(KindMain, QueueStatuses()),
-			Help: "How the queue is doing, judged by its trend: 1 for the status it has, 0 for the others.",
+			Help: "How the queue is doing, judged by its trend: 1 for the status it has, 0 for the others.", Compact: CompactNonZero,
 		},
 		{
 			Name: QueuePoisonStatus, Type: Gauge, Combine: byMax, Labels: statusOf(KindPoison, QueuePoisonStatuses()),
-			Help: "How the poison queue is doing: 1 for the status it has, 0 for the others.",
+			Help: "How the poison queue is doing: 1 for the status it has, 0 for the others.", Compact: CompactNonZero,
 		},
 		{
 			Name: QueueHeadUnchanged, Type: Gauge, Unit: "seconds", Combine: byMax, Absent: "when the peek failed, and when stale",
-			Help: "How long the same messages have been visible at the head of the queue without one being taken; 0 when none is visible.",
+			Help: "How long the same messages have been visible at the head of the queue without one being taken; 0 when none is visible.", Compact: CompactNonZero,
 		},
 		{
 			Name: QueueForecastDrain, Type: Gauge, Unit: "seconds", Combine: byMax, Absent: "when the queue does not drain",

@@ -91,6 +91,16 @@ func (s Scope) String() string {
 	}
 }
 
+// Compact says what becomes of a metric in the compact set of series, which is for large fleets.
+type Compact int
+
+// What becomes of it. Where only what is not 0 is kept, absent means 0.
+const (
+	CompactKeep    Compact = iota // all of it is kept; what every metric is without a word
+	CompactNonZero                // samples that are 0 are left out
+	CompactDrop                   // it is left out
+)
+
 // Label is a label of a metric.
 type Label struct {
 	Name   string
@@ -109,6 +119,7 @@ type Def struct {
 	Scope   Scope
 	Combine string // how series of several replicas become one: max, min or sum
 	Absent  string // when there is no sample; "" when there always is one
+	Compact Compact
 }
 
 // LabelNames returns the names of the labels, in order.
@@ -163,12 +174,25 @@ func (d Def) Samples() int {
 	return n
 }
 
+// CompactSamples is Samples for the compact set: of a set of states there is the one that holds.
+func (d Def) CompactSamples() int {
+	n := d.Samples()
+	switch {
+	case d.Compact == CompactDrop:
+		return 0
+	case d.Compact == CompactNonZero:
+		n /= max(1, len(d.Values(LabelStatus)))
+	}
+	return n
+}
+
 // Size is what the number of series depends on.
 type Size struct {
 	Queues    int // watched, each with its poison queue
 	Consumers int // queues consumed by this process
 	Accounts  int
-	Checks    int // health checks, counted once for every probe
+	Checks    int  // health checks, counted once for every probe
+	Compact   bool // the watcher exports the compact set
 }
 
 // Series returns the most series a process of that size exports, without the families of
@@ -178,6 +202,10 @@ func Series(s Size) int {
 	for _, d := range Catalogue() {
 		switch d.Scope {
 		case PerQueue:
+			if s.Compact {
+				n += s.Queues * d.CompactSamples()
+				continue
+			}
 			n += s.Queues * d.Samples()
 		case PerConsumer:
 			n += s.Consumers * d.Samples()

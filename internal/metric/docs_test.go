@@ -81,6 +81,9 @@ when the truth is unknown, as told below; they are never NaN and never a made-up
 					d.Name, d.Type, labels(d, part.common), d.Help, d.Absent, d.Combine)
 			}
 		}
+		if part.owner == metric.OwnedByWatcher {
+			b.WriteString(compact())
+		}
 	}
 	b.WriteString("\n## Buckets\n\nUpper bounds of the classic histograms. Native histograms, on request, grow by a factor of 1.1 at most, in at most\n" +
 		"160 buckets, and come beside the classic ones. Exemplars carry `trace_id`, on the processing duration and the time in queue.\n\n")
@@ -117,6 +120,19 @@ func labels(d metric.Def, common []string) string {
 	return strings.Join(out, "; ")
 }
 
+// compact tells what the compact set leaves out.
+func compact() string {
+	names := map[metric.Compact][]string{}
+	for _, d := range metric.Catalogue() {
+		names[d.Compact] = append(names[d.Compact], "`"+d.Name+"`")
+	}
+	return fmt.Sprintf(`
+The compact set, for large fleets (`+"`watch: {series: compact}`"+`), leaves out %s. Of
+%s
+it has only the samples that are not 0: there, absent means 0, and a counter is born at its first count.
+`, strings.Join(names[metric.CompactDrop], " and "), strings.Join(names[metric.CompactNonZero], ", "))
+}
+
 func bounds(buckets []float64) string {
 	out := make([]string, len(buckets))
 	for i, v := range buckets {
@@ -130,6 +146,7 @@ func cardinality() string {
 	per := func(s metric.Size) int { return metric.Series(s) - alone }
 	queue, consumer := per(metric.Size{Queues: 1}), per(metric.Size{Consumers: 1})
 	account, check := per(metric.Size{Accounts: 1}), per(metric.Size{Checks: 1})
+	small := metric.Series(metric.Size{Queues: 1, Compact: true}) - alone
 	requests := metric.Of(metric.StorageRequestDuration)
 	operations := len(requests.Values(metric.LabelOperation))
 	return fmt.Sprintf(`
@@ -143,11 +160,12 @@ where *queues* are those watched, each with its poison queue; *consumers* those 
 health checks, counted once for every probe they belong to. No traffic, no message and no error adds to it. It is
 less where gauges are absent, and where an account is not used for every operation: each of the %d accounts for %d of
 an account's series, and an account that is only watched uses two. With native histograms the protobuf format adds at
-most 160 buckets to each histogram, and no series.
+most 160 buckets to each histogram, and no series. In the compact set a queue has %d series at most; a healthy idle one
+has about twenty, and fifty in the full set.
 
 | queues | consumers | accounts | checks | series |
 |---|---|---|---|---|
-%s`, queue, consumer, account, check, alone, operations, requests.Samples()/operations, sizes())
+%s`, queue, consumer, account, check, alone, operations, requests.Samples()/operations, small, sizes())
 }
 
 func sizes() string {
