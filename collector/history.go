@@ -143,6 +143,9 @@ func (h *history) missed(o observation, f facts) *history {
 	}
 	h.fails++
 	h.append(sample{from: o.at, at: o.at, polls: 1, failed: o.failed}, f.patience.slot())
+	if h.rule == RuleNotPolled {
+		h.rule = RuleTooFew
+	}
 	if h.fails < enoughFailures {
 		return h
 	}

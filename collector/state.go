@@ -105,6 +105,8 @@ type QueueState struct {
 
 	Status Status       // of a main queue
 	Poison PoisonStatus // of a poison queue
+	Rule   Rule         // what the status was found by
+	Since  time.Time    // since when it holds; zero when that is not known
 	Drain  Forecast     // when the queue is empty at the present rate; unknown when it does not drain
 	// Loss is when the first message expires before anybody handled it; unknown when nothing that
 	// was seen will. Of main queues whose messages are taken in time, nothing will.
@@ -113,7 +115,6 @@ type QueueState struct {
 	partial      int64 // hidden messages at the last peek that was not full
 	partialKnown bool
 	history      *history
-	rule         Rule
 }
 
 // Forecast is a time from the snapshot on.
@@ -128,7 +129,7 @@ func (s QueueState) Evidence() *Evidence {
 		return &Evidence{Rule: RuleNotPolled}
 	}
 	e := s.history.evidence()
-	e.Rule = s.rule
+	e.Rule, e.Since = s.Rule, s.Since
 	return e
 }
 
@@ -315,7 +316,10 @@ func (v view) state() QueueState {
 	if v.peekFresh {
 		s.HeadUnchanged = v.history.unchangedFor()
 	}
-	s.Status, s.Poison, s.history, s.rule = v.status, v.poison, v.history, v.rule
+	s.Status, s.Poison, s.Rule, s.history = v.status, v.poison, v.rule, v.history
+	if v.rule == v.history.rule {
+		s.Since = v.history.epoch.Add(v.history.since)
+	}
 	s.Drain.In, s.Drain.Known = v.drain()
 	s.Loss.In, s.Loss.Known = v.loss()
 	if t.Held != nil && v.kind == KindMain {

@@ -151,7 +151,7 @@ func TestSnapshotTellsEverything(t *testing.T) {
 		}
 		if diff := cmp.Diff(want, got, cmp.FilterPath(func(p cmp.Path) bool {
 			f, ok := p.Last().(cmp.StructField)
-			return ok && slices.Contains([]string{"partial", "partialKnown", "history", "rule", "HeadUnchanged"}, f.Name())
+			return ok && slices.Contains([]string{"partial", "partialKnown", "history", "Rule", "Since", "HeadUnchanged"}, f.Name())
 		}, cmp.Ignore())); diff != "" {
 			t.Errorf("state (-want +got):\n%s", diff)
 		}

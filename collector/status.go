@@ -104,7 +104,7 @@ const (
 // Evidence is what a status rests on. Times are on the local clock.
 type Evidence struct {
 	Rule  Rule      `json:"rule"`
-	Since time.Time `json:"since"` // when the status began
+	Since time.Time `json:"since,omitzero"` // when the status began; zero when that is not known
 
 	// Candidate is what the latest samples say, as long as they are too few to change the
 	// status: 0 when they agree with it.

@@ -56,7 +56,7 @@ func build(o Options) (*service, error) {
 	if err := s.openTokens(); err != nil {
 		return nil, err
 	}
-	storage := metric.NewStorage(s.registry, metric.Options{})
+	storage, count := metric.NewStorage(s.registry, metric.Options{}), s.bill()
 	consumers := processor.NewMetrics(s.registry, processor.MetricsOptions{})
 	consumed := map[string]bool{}
 	for _, a := range o.Config.Accounts {
@@ -73,6 +73,7 @@ func build(o Options) (*service, error) {
 		Transport: o.Transport,
 		Observe: func(r queue.Request) {
 			storage.Observe(r.Account, string(r.Operation), string(r.Result), r.Duration)
+			count(r.Account)
 		},
 		OnSend: func(account, name string) func() {
 			if !consumed[fullName(account, name)] {
@@ -120,7 +121,7 @@ func (s *service) assemble(consumers *processor.Metrics) error {
 				continue
 			}
 			s.processors = append(s.processors, p)
-			t.Held = func() int { return p.Status().Held }
+			consumedBy(&t, p)
 		}
 		targets = append(targets, t)
 	}
@@ -131,16 +132,10 @@ func (s *service) assemble(consumers *processor.Metrics) error {
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
-	watch := s.o.Config.Watch
-	s.collector, err = collector.New(collector.Config{
-		Targets:           append(targets, shared...),
-		Interval:          watch.Interval,
-		IdleInterval:      -1, // watch.idleInterval is not available yet: see doubts
-		RequestsPerSecond: watch.RequestsPerSecond,
-		Beat:              s.loop("collector", collectorBound),
-		Logger:            s.log,
-	})
-	if err != nil {
+	cfg := watchConfig(s.o.Config.Watch)
+	cfg.Targets, cfg.Discovery = append(targets, shared...), s.fleet.discoveries()
+	cfg.Beat, cfg.Logger = s.loop("collector", collectorBound), s.log
+	if s.collector, err = collector.New(cfg); err != nil {
 		return fmt.Errorf("%s: %w", s.o.Config.At("watch"), err)
 	}
 	s.checks()
@@ -217,50 +212,6 @@ func processorConfig(c *config.Consumer) processor.Config {
 	return cfg
 }
 
-// target says how a configured queue is watched.
-func target(q FleetQueue) collector.Target {
-	c := q.Config
-	t := collector.Target{
-		Queue: q.Queue, Mode: collector.ModeWatch, CountsOnly: c.CountsOnly,
-		Team: c.Team, Tier: c.Tier, MonitorOnly: c.MonitorOnly,
-	}
-	if c.Objective != nil {
-		t.Objective, t.ObjectiveRatio = c.Objective.TimeInQueue, c.Objective.Target
-	}
-	if c.Consumer != nil {
-		t.Mode, t.HandlerTimeLimit = collector.ModeConsume, c.Consumer.Handler.Timeout()
-	}
-	return t
-}
-
-// sharedPoison returns a target for each poison queue that several queues use and that is
-// not configured as a queue itself, so that it is counted once.
-func sharedPoison(f *Fleet) ([]collector.Target, error) {
-	known := map[string]bool{}
-	for _, name := range f.Names() {
-		known[name] = true
-	}
-	var targets []collector.Target
-	for _, q := range f.Queues {
-		if !q.Config.SharedPoison || q.Poison() == nil {
-			continue
-		}
-		name := fullName(q.Config.Account, q.Poison().Name())
-		if known[name] {
-			continue
-		}
-		known[name] = true
-		p, err := q.Account().Queue(q.Poison().Name(), queue.Config{NoPoison: true, Encoding: q.Queue.Config().Encoding})
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", q.Config.Pos, err)
-		}
-		targets = append(targets, collector.Target{
-			Queue: p, Mode: collector.ModeWatch, CountsOnly: q.Config.CountsOnly, Team: q.Config.Team, Tier: q.Config.Tier,
-		})
-	}
-	return targets, nil
-}
-
 // process registers the metrics about the process itself.
 func (s *service) process() {
 	s.registry.MustRegister(
@@ -281,6 +232,9 @@ func (s *service) process() {
 // the first scrape.
 func operations(a config.Account) []string {
 	ops := []queue.Operation{queue.OpProperties, queue.OpPeek}
+	if a.Discovery != nil {
+		ops = append(ops, queue.OpList)
+	}
 	if slices.ContainsFunc(a.Queues, func(q config.Queue) bool { return q.LargeMessages != nil }) {
 		ops = append(ops, queue.OpOther)
 	}

@@ -56,17 +56,9 @@ func TestASettingInVainIsSaid(t *testing.T) {
 		warnings []string
 		err      string
 	}{
-		"discovery": {
-			text: account,
-			warnings: []string{
-				"qwatch.yaml:4: accounts[0].discovery: discovery is not available yet: only the queues listed are watched",
-			},
-		},
 		"what is not there to be listened at or asked": {
 			text: account + "scaling: {peers: consumers}\nwatch: {idleInterval: 10m}\nserver:\n  grpc: :9782\n  grpcTLS: {certFile: c.pem, keyFile: k.pem}\n",
 			warnings: []string{
-				"qwatch.yaml:4: accounts[0].discovery: discovery is not available yet: only the queues listed are watched",
-				"qwatch.yaml:7: watch.idleInterval: not available yet: every queue is polled at watch.interval",
 				"qwatch.yaml:6: scaling.peers: scaling is not available yet: nobody is asked",
 				"qwatch.yaml:9: server.grpc: the KEDA scaler and gRPC health are not available yet: nothing listens there; write off",
 				"qwatch.yaml:10: server.grpcTLS: the gRPC listener is not available yet: its files are not read",
@@ -145,7 +137,7 @@ func TestTheReferenceMarksWhatIsNotThereYet(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, key := range []string{
-		"accounts[].discovery", "watch.idleInterval", "scaling.peers",
+		"scaling.peers",
 		"server.grpc", "server.webConfigFile", "server.grpcTLS",
 	} {
 		_, row, _ := strings.Cut(string(text), "| `"+key+"` |")

@@ -17,12 +17,10 @@ func doubts(cfg *config.Config) []string {
 	d := &doubter{cfg: cfg}
 	for i, a := range cfg.Accounts {
 		key := fmt.Sprintf("accounts[%d]", i)
-		d.say(a.Discovery != nil, key+".discovery", "discovery is not available yet: only the queues listed are watched")
 		for j, q := range a.Queues {
 			d.queue(fmt.Sprintf("%s.queues[%d]", key, j), q)
 		}
 	}
-	d.say(cfg.Set("watch.idleInterval"), "watch.idleInterval", "not available yet: every queue is polled at watch.interval")
 	d.say(cfg.Scaling.Peers != "", "scaling.peers", "scaling is not available yet: nobody is asked")
 	server := cfg.Server
 	d.say(cfg.Set("server.grpc") && server.GRPC != config.Off, "server.grpc", "the KEDA scaler and gRPC health are not available yet: nothing listens there; write off")

@@ -88,7 +88,7 @@ type Identity struct {
 func (i *Identity) setDefaults() { i.Type = IdentityDefault }
 
 // Discovery finds queues by listing an account. The control queues of Durable Functions and of the
-// WebJobs host are left out unless a pattern of Include names them with more than a lone asterisk.
+// WebJobs host are left out unless a pattern of Include spells "control", "workitems" or "azure-webjobs".
 type Discovery struct {
 	// Include are globs of queue names to watch. Default: all.
 	Include []string `yaml:"include"`
@@ -96,7 +96,7 @@ type Discovery struct {
 	Exclude []string `yaml:"exclude" cfg:"omitempty"`
 	// Interval between two listings. Default 5m, at least 10s.
 	Interval time.Duration `yaml:"interval"`
-	// MaxQueues bounds how many queues of the account are watched. Default 5000.
+	// MaxQueues bounds how many queues of the account are watched, configured ones included. Default 5000.
 	MaxQueues int `yaml:"maxQueues"`
 }
 
@@ -111,9 +111,26 @@ type Watch struct {
 	// IdleInterval between two polls of a main queue that is idle. Default 5m, or Interval when
 	// that is longer; at least Interval. Poison, unhealthy and scaled queues keep Interval.
 	IdleInterval time.Duration `yaml:"idleInterval"`
-	// RequestsPerSecond bounds the watcher's requests to one account. Default 100.
+	// PoisonIdleInterval between two polls of a poison queue that has been empty for some time, while
+	// its main queue is idle; at least Interval. Default 0: Interval, or twice that in accounts of more
+	// than 1,000 queues.
+	PoisonIdleInterval time.Duration `yaml:"poisonIdleInterval" cfg:"omitempty"`
+	// RequestsPerSecond bounds the watcher's requests to one account, retries included. Default 100.
 	RequestsPerSecond float64 `yaml:"requestsPerSecond"`
+	// Patience is how long a visible message may go untouched until the queue counts as stalled; what
+	// else statuses wait for goes with it. Default 10m, at least 1s.
+	Patience time.Duration `yaml:"patience"`
+	// Series is SeriesFull (the default) or SeriesCompact.
+	Series string `yaml:"series"`
+	// PricePer10kTransactions of storage, in any currency, for the estimated bill. Default 0: none is made.
+	PricePer10kTransactions float64 `yaml:"pricePer10kTransactions" cfg:"omitempty"`
 }
+
+// The sets of series about watched queues.
+const (
+	SeriesFull    = "full"
+	SeriesCompact = "compact" // for large fleets: without series that are nearly always 0
+)
 
 // Scaling is about the consumers in other processes.
 type Scaling struct {
@@ -154,7 +171,10 @@ type GRPCTLS struct {
 
 func defaultConfig() Config {
 	return Config{
-		Watch:  Watch{Interval: time.Minute, IdleInterval: 5 * time.Minute, RequestsPerSecond: 100},
+		Watch: Watch{
+			Interval: time.Minute, IdleInterval: 5 * time.Minute, RequestsPerSecond: 100,
+			Patience: 10 * time.Minute, Series: SeriesFull,
+		},
 		Server: Server{Listen: ":9780", Probes: ":9781", GRPC: ":9782"},
 	}
 }

@@ -45,7 +45,7 @@ func TestTheReferenceHasEveryKeyAndNoOther(t *testing.T) {
 		t.Fatal(err)
 	}
 	var documented []string
-	for _, m := range regexp.MustCompile("(?m)^\\| `([a-zA-Z.\\[\\]]+)` \\|").FindAllStringSubmatch(string(data), -1) {
+	for _, m := range regexp.MustCompile("(?m)^\\| `([a-zA-Z0-9.\\[\\]]+)` \\|").FindAllStringSubmatch(string(data), -1) {
 		documented = append(documented, m[1])
 	}
 	slices.Sort(documented)

@@ -133,6 +133,11 @@ func (d *decoder) queue(cfg *Config, account string, n *yaml.Node, at place) Que
 	d.value(n, valueOf(&q), options{}, at)
 	q.Pos = locate(d.file, d.marks, at.key)
 	d.nearest(&q, at.key)
+	inherited := func(name string) bool {
+		layer := d.marks[at.key+"."+name].layer
+		return layer > 0 && layer < d.layer
+	}
+	q.FromDefaults = Inherited{Team: inherited("team"), Tier: inherited("tier"), Objective: inherited("objective")}
 	d.layer = 0
 	return q
 }

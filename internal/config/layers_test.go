@@ -83,7 +83,11 @@ func TestMinimalFileGetsEveryDefault(t *testing.T) {
 	if q := cfg.Accounts[0].Queues[1]; q.Consumer != nil || q.PoisonQueue != "two-poison" || q.Tier != 0 {
 		t.Errorf("watched queue = %+v", q)
 	}
-	if diff := cmp.Diff(config.Watch{Interval: time.Minute, IdleInterval: 5 * time.Minute, RequestsPerSecond: 100}, cfg.Watch); diff != "" {
+	want := config.Watch{
+		Interval: time.Minute, IdleInterval: 5 * time.Minute, RequestsPerSecond: 100,
+		Patience: 10 * time.Minute, Series: config.SeriesFull,
+	}
+	if diff := cmp.Diff(want, cfg.Watch); diff != "" {
 		t.Errorf("watch (-want +got):\n%s", diff)
 	}
 }
@@ -169,6 +173,26 @@ func TestPoisonQueuesAmongTheQueues(t *testing.T) {
 	}
 	if len(warnings) > 0 {
 		t.Errorf("warnings = %v", warnings)
+	}
+}
+
+func TestWhatComesFromDefaultsIsTold(t *testing.T) {
+	cfg, _ := parse(t, account+`    queues:
+      - {name: own, team: a, tier: 1, objective: {timeInQueue: 5m}}
+      - {name: none}
+      - {name: mixed, tier: 2, objective: {target: 0.9}}
+      - {name: plain-none}
+defaults:
+  - {match: "[nm]*", team: b, tier: 3, objective: {timeInQueue: 1h}}
+`)
+	want := []config.Inherited{{}, {Team: true, Tier: true, Objective: true}, {Team: true}, {}}
+	for i, q := range cfg.Accounts[0].Queues {
+		if q.FromDefaults != want[i] {
+			t.Errorf("%s: %+v, want %+v", q.Name, q.FromDefaults, want[i])
+		}
+	}
+	if got := cfg.QueueFor("orders", "found").FromDefaults; got != (config.Inherited{Team: true, Tier: true, Objective: true}) {
+		t.Errorf("a queue that was found: %+v", got)
 	}
 }
 

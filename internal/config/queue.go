@@ -18,11 +18,18 @@ type Queue struct {
 
 	Settings `yaml:",inline"`
 
+	// FromDefaults says which settings come from a default rather than from the queue itself.
+	FromDefaults Inherited `yaml:"-"`
+
 	// SharedPoison says that the poison queue is also another queue's poison queue, or is itself
 	// among the account's configured queues, so that it must be watched as a queue of its own and not
 	// for this one.
 	SharedPoison bool `yaml:"-"`
 }
+
+// Inherited says of some settings whether they come from a default. What a queue's own metadata says
+// beats those, and not the queue's own settings.
+type Inherited struct{ Team, Tier, Objective bool }
 
 // Settings are what can be said about a queue, by itself or by a default.
 type Settings struct {
@@ -253,6 +260,7 @@ func (c *Config) QueueFor(account, name string) Queue {
 		}
 	}
 	q.Consumer = nil
+	q.FromDefaults = Inherited{Team: true, Tier: true, Objective: true}
 	q.settleCompression()
 	switch {
 	case q.PoisonQueue == name:

@@ -56,10 +56,10 @@ func (c *Config) encode(root *yaml.Node) ([]byte, error) {
 // pending says whether nothing acts upon a setting yet.
 func pending(path string) bool {
 	switch path {
-	case "watch.idleInterval", "scaling.peers", "server.grpc", "server.grpcTLS":
+	case "scaling.peers", "server.grpc", "server.grpcTLS":
 		return true
 	}
-	return strings.HasSuffix(path, "].discovery")
+	return false
 }
 
 type shower struct {

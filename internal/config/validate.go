@@ -166,6 +166,16 @@ func (v *validator) watch() {
 	if w.IdleInterval < w.Interval {
 		v.say("watch.idleInterval", "%s is shorter than the interval of %s; make it at least that", v.number("watch.idleInterval", w.IdleInterval), v.number("watch.interval", w.Interval))
 	}
+	if v.set("watch.poisonIdleInterval") && w.PoisonIdleInterval < w.Interval {
+		v.say("watch.poisonIdleInterval", "%s is shorter than the interval of %s; make it at least that", v.number("watch.poisonIdleInterval", w.PoisonIdleInterval), v.number("watch.interval", w.Interval))
+	}
+	v.atLeast("watch.patience", w.Patience, time.Second)
+	if w.Series != SeriesFull && w.Series != SeriesCompact {
+		v.say("watch.series", "%s is not a set of series; use full or compact", v.shown("watch.series", w.Series))
+	}
+	if v.set("watch.pricePer10kTransactions") && w.PricePer10kTransactions <= 0 {
+		v.say("watch.pricePer10kTransactions", "%s is not a price; use what 10000 transactions cost, such as 0.004, or remove the key", v.number("watch.pricePer10kTransactions", w.PricePer10kTransactions))
+	}
 	if w.RequestsPerSecond <= 0 {
 		v.say("watch.requestsPerSecond", "%s is not more than zero; the service takes about 20000 a second for one account", v.number("watch.requestsPerSecond", w.RequestsPerSecond))
 	}

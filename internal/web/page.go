@@ -9,6 +9,7 @@ import (
 	"html/template"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -26,7 +27,7 @@ var styleHash = func() string {
 
 var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
 	"count": showCount, "duration": showDuration, "poisoned": poisoned, "read": showRead,
-	"deref": func(b *bool) bool { return *b },
+	"deref": func(b *bool) bool { return *b }, "mood": mood, "words": words,
 }).Parse(pageText))
 
 // pageData is what the page is made from.
@@ -106,3 +107,20 @@ func showRead(v queueView) string {
 func poisoned(s *stateView) bool {
 	return s != nil && s.ApproximateMessages != nil && s.ApproximateMessages.Value > 0
 }
+
+// mood is the style of a status.
+func mood(status string) string {
+	switch status {
+	case "ok", "idle":
+		return "good"
+	case "falling_behind", "hidden", "paused":
+		return "warn"
+	case "unknown":
+		return "dim"
+	default:
+		return "bad"
+	}
+}
+
+// words writes a label's value for people.
+func words(label string) string { return strings.ReplaceAll(label, "_", " ") }

@@ -24,6 +24,7 @@ type queueView struct {
 	Tier           int            `json:"tier,omitempty"`
 	MonitorOnly    bool           `json:"monitorOnly,omitempty"`
 	Objective      *objectiveView `json:"objective,omitempty"`
+	MetadataFaults []string       `json:"metadataFaults,omitempty"` // what qwatch_… metadata says that is not valid
 	Main           *stateView     `json:"main,omitempty"`
 	Poison         *stateView     `json:"poison,omitempty"`
 	Consumer       *consumerView  `json:"consumer,omitempty"`
@@ -42,11 +43,19 @@ type stateView struct {
 	Reason string `json:"reason,omitempty"` // why the last poll failed
 	Error  string `json:"error,omitempty"`  // the same at length
 
+	Status       string              `json:"status"`     // by its trend
+	StatusRule   string              `json:"statusRule"` // what the status was found by
+	StatusSince  *time.Time          `json:"statusSince,omitempty"`
+	DrainSeconds *float64            `json:"drainSeconds,omitempty"` // until it is empty, at the present rate
+	LossSeconds  *float64            `json:"lossSeconds,omitempty"`  // until the first message expires unhandled
+	Evidence     *collector.Evidence `json:"evidence,omitempty"`     // of one queue only
+
 	ApproximateMessages     *number `json:"approximateMessages,omitempty"` // hidden ones included
 	Visible                 *number `json:"visible,omitempty"`             // what the peek saw, as the metric has it
 	VisibleEstimate         *number `json:"visibleEstimate,omitempty"`     // of a full peek: the count less what is known to be hidden
 	Hidden                  *number `json:"hidden,omitempty"`
 	OldestVisibleAgeSeconds *number `json:"oldestVisibleAgeSeconds,omitempty"`
+	HeadUnchangedSeconds    *number `json:"headUnchangedSeconds,omitempty"` // the same messages visible, and none taken
 	MaxDequeueCount         *number `json:"maxDequeueCount,omitempty"`
 	NextExpirationAt        *moment `json:"nextExpirationAt,omitempty"`
 
@@ -102,6 +111,7 @@ func viewOf(states []collector.QueueState, procs []processor.Status, now time.Ti
 			}
 		}
 		v := &views[len(views)-1]
+		v.MetadataFaults = append(v.MetadataFaults, s.MetadataFaults...)
 		if s.Kind == collector.KindPoison {
 			v.Poison = viewState(s, now)
 		} else {
@@ -116,6 +126,16 @@ func viewState(s collector.QueueState, now time.Time) *stateView {
 		Name: s.PhysicalName, Up: truth(s.Up), Exists: truth(s.Exists), Reason: string(s.Reason), Error: s.Error,
 		IntervalSeconds: s.Interval.Seconds(), StaleAfterSeconds: s.StaleAfter.Seconds(),
 		LastPollAgeSeconds: since(s.LastPoll, now), LastSuccessAgeSeconds: since(s.LastSuccess, now),
+		Status: s.Status.String() + s.Poison.String(), StatusRule: string(s.Rule),
+	}
+	if !s.Since.IsZero() {
+		v.StatusSince = new(s.Since.UTC())
+	}
+	if s.Drain.Known {
+		v.DrainSeconds = new(seconds(s.Drain.In))
+	}
+	if s.Loss.Known {
+		v.LossSeconds = new(seconds(s.Loss.In))
 	}
 	countAge, peekAge := seconds(s.Count.Age(now)), seconds(s.Peek.Age(now))
 	if s.Count.Known {
@@ -131,6 +151,7 @@ func viewState(s collector.QueueState, now time.Time) *stateView {
 		v.Hidden = &number{Value: float64(n), AgeSeconds: max(countAge, peekAge), Floor: floor}
 	}
 	if s.Peek.Known {
+		v.HeadUnchangedSeconds = &number{Value: seconds(s.HeadUnchanged), AgeSeconds: peekAge}
 		v.OldestVisibleAgeSeconds = &number{Value: seconds(s.Peek.OldestAge), AgeSeconds: peekAge, Floor: s.Peek.Full}
 		v.MaxDequeueCount = &number{Value: float64(s.Peek.MaxDequeueCount), AgeSeconds: peekAge, Floor: s.Peek.Full}
 		if !s.Peek.NextExpiration.IsZero() {

@@ -81,10 +81,18 @@ func (h *handler) queues(w http.ResponseWriter, _ *http.Request) {
 func (h *handler) queue(w http.ResponseWriter, r *http.Request) {
 	account, name := r.PathValue("account"), r.PathValue("queue")
 	now := time.Now()
-	views := viewOf(h.Collector.Queue(account, name), h.Processors(), now)
+	states := h.Collector.Queue(account, name)
+	views := viewOf(states, h.Processors(), now)
 	if len(views) == 0 {
 		writeError(w, http.StatusNotFound, "queue "+account+"/"+name+" is not watched; GET /api/v1/queues lists those that are")
 		return
+	}
+	for _, s := range states {
+		v := views[0].Main
+		if s.Kind == collector.KindPoison {
+			v = views[0].Poison
+		}
+		v.Evidence = s.Evidence()
 	}
 	writeJSON(w, http.StatusOK, views[0])
 }

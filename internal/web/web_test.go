@@ -148,12 +148,31 @@ func TestTheAPIAndThePageShowWhatIsKnown(t *testing.T) {
 		golden(t, "queues.json", pretty.String())
 		golden(t, "page.html", body(t, do(h, http.MethodGet, "/")))
 
-		var one struct{ Queue, Mode string }
+		type evident struct {
+			Status   string
+			Evidence *struct {
+				Rule    string
+				Samples []struct{ Messages, Visible *int }
+			}
+		}
+		var one struct {
+			Queue, Mode  string
+			Main, Poison evident
+		}
 		if err := json.Unmarshal([]byte(body(t, do(h, http.MethodGet, "/api/v1/queues/acct/orders"))), &one); err != nil {
 			t.Fatal(err)
 		}
 		if one.Queue != "orders" || one.Mode != "consume" {
 			t.Errorf("one queue: %+v", one)
+		}
+		if e := one.Main.Evidence; e == nil || e.Rule != "too_few_samples" || len(e.Samples) != 1 || e.Samples[0].Messages == nil || *e.Samples[0].Messages != 2 {
+			t.Errorf("the evidence of one queue: %+v", e)
+		}
+		if one.Poison.Status != "holding" || one.Poison.Evidence == nil {
+			t.Errorf("its poison queue: %+v", one.Poison)
+		}
+		if strings.Contains(pretty.String(), "evidence") {
+			t.Error("the list of all queues holds evidence")
 		}
 		if after := storage.Requests(queuetest.Op{}); after != before {
 			t.Errorf("answers made %d storage requests", after-before)
