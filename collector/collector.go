@@ -31,7 +31,8 @@ type Config struct {
 	Discovery []Discovery
 	// Interval between two polls of a queue. Default 1m, at least MinInterval.
 	Interval time.Duration
-	// IdleInterval between two polls of a main queue that is idle and that no scaler asks about.
+	// IdleInterval between two polls of a main queue that has been idle for half of Patience, and that
+	// no scaler asks about.
 	// Default 5m, or Interval when that is longer; at least Interval; -1: Interval.
 	IdleInterval time.Duration
 	// PoisonIdleInterval between two polls of a poison queue that was empty five times in a row, while its

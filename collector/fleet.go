@@ -235,7 +235,7 @@ func (a *account) respec(w *watch, s *spec, now time.Time) {
 			a.agenda.moved(w)
 		}
 	}
-	a.setPace(w, w.paceOf(s, r, now))
+	a.setPace(w, a.paceOf(w, s, r, now))
 	w.last.Store(r.every(a.stretched(w.pace.every)))
 	a.soon(w, now.Add(w.last.Load().interval))
 }

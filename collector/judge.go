@@ -51,7 +51,7 @@ func (h *history) judge(o observation, f facts) opinion {
 		return opinion{StatusOK, RuleInFlight}
 	case s.visible > 0 && h.status != StatusIdle && time.Duration(s.oldest)*time.Second < f.patience.quick() && h.debt == 0:
 		return opinion{StatusOK, RuleNotOverdue}
-	case h.status == StatusIdle && h.busyOf(10) > trickle:
+	case h.status == StatusIdle && (h.busyOf(10) > trickle || s.count >= peekSize):
 		return opinion{StatusOK, RuleNotOverdue}
 	default:
 		return opinion{}
@@ -321,7 +321,7 @@ func (h *history) needed(to Status) int {
 		return 1
 	case h.status.bad() && (to == StatusOK || to == StatusIdle || to.bad()):
 		return 3
-	case h.status == StatusIdle && to == StatusOK:
+	case h.status == StatusIdle && to == StatusOK && h.lastGood().count < peekSize:
 		return trickle + 1
 	case to == StatusFallingBehind:
 		return 2

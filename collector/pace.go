@@ -34,10 +34,10 @@ func (p pace) load() float64 {
 // busiest is the pace of a queue of which nothing is known yet.
 func (s *spec) busiest() pace { return pace{s.interval, float64(s.requests())} }
 
-// paceOf says how often a watch is to be polled after what was seen. Main queues that are idle are polled
-// rarely, and, in large accounts, poison queues that have long been empty while their main queue is idle.
+// paceOf says how often a watch is to be polled after what was seen. Main queues that have been idle for some
+// time are polled rarely, and so are, in large accounts, poison queues that have long been empty meanwhile.
 // The account's lock is held.
-func (w *watch) paceOf(s *spec, r *reading, now time.Time) pace {
+func (a *account) paceOf(w *watch, s *spec, r *reading, now time.Time) pace {
 	p := s.busiest()
 	if !r.up || r.count.Messages > 0 {
 		return p
@@ -46,12 +46,17 @@ func (w *watch) paceOf(s *spec, r *reading, now time.Time) pace {
 		p.cost = 1 + 1./peekEvery
 	}
 	switch {
-	case s.kind == KindMain && r.history.status == StatusIdle && !w.isScaled(s, now):
+	case s.kind == KindMain && a.isIdle(r.history, now) && !w.isScaled(s, now):
 		p.every = s.idle
-	case s.kind == KindPoison && r.history.empties >= quietPolls && w.pair != nil && w.pair.last.Load().history.status == StatusIdle:
+	case s.kind == KindPoison && r.history.empties >= quietPolls && w.pair != nil && a.isIdle(w.pair.last.Load().history, now):
 		p.every = s.quiet
 	}
 	return p
+}
+
+// isIdle says whether a main queue has been idle for half a patience.
+func (a *account) isIdle(h *history, now time.Time) bool {
+	return h.status == StatusIdle && now.Sub(h.epoch)-h.since >= a.patience.quick()
 }
 
 // isScaled says whether a scaler needs to know about the queue.

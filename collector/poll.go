@@ -203,7 +203,7 @@ func (a *account) finish(w *watch, s *spec, got answer) []line {
 		if w.peeks++; !got.spared {
 			w.peeks = 0
 		}
-		a.setPace(w, w.paceOf(s, r, got.end))
+		a.setPace(w, a.paceOf(w, s, r, got.end))
 		r.interval = a.stretched(w.pace.every)
 		w.last.Store(r)
 		lines = a.incidents.changed(w, old, r)

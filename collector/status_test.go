@@ -213,7 +213,7 @@ func TestStatus(t *testing.T) {
 				w.put(1000, queue.SendOptions{})
 				w.consume(22, 10*time.Second, 0, 60*m, forever)
 			},
-			want: []expected{{"unknown", "too_few_samples", 0, 0}, {"idle", "empty", 1 * m, 4 * m}, {"ok", "", 60 * m, 70 * m}, {"idle", "empty", 70 * m, 90 * m}},
+			want: []expected{{"unknown", "too_few_samples", 0, 0}, {"idle", "empty", 1 * m, 4 * m}, {"ok", "", 60 * m, 66 * m}, {"idle", "empty", 70 * m, 104 * m}},
 		},
 		"pods are replaced and release what they held": {
 			length: 70 * time.Minute,

@@ -104,7 +104,7 @@ accounts:
           drainTimeout: {{$.Drain}}
 {{- end}}
 {{- end}}
-watch: {interval: 2s}
+watch: {interval: 2s, idleInterval: 2s, patience: 30s}
 server: {listen: "{{.Listen}}", probes: "{{.Probes}}", grpc: off}
 `))
 
