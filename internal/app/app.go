@@ -205,7 +205,7 @@ func (s *service) serve(ctx context.Context, down *cleanup, failed chan<- error,
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		if err := web.Serve(server, l, s.webConfig(setting), s.log.With("component", "web")); !errors.Is(err, http.ErrServerClosed) {
 			failed <- fmt.Errorf("serve %s: %w", setting, err)
 		}
 	}()
@@ -219,4 +219,13 @@ func (s *service) serve(ctx context.Context, down *cleanup, failed chan<- error,
 		return nil
 	})
 	return l.Addr(), nil
+}
+
+// webConfig is the web configuration of a listener: the probes' is always plain, for the kubelet has
+// neither certificate nor password.
+func (s *service) webConfig(setting string) string {
+	if setting == "server.listen" {
+		return s.o.Config.Server.WebConfigFile
+	}
+	return ""
 }

@@ -47,10 +47,10 @@ type service struct {
 
 // build makes everything the configuration describes. It opens nothing and makes no request.
 func build(o Options) (*service, error) {
-	if o.Config.Server.WebConfigFile != "" {
-		// Serving in plain what somebody believes to be protected is worse than not serving.
-		return nil, &ConfigError{fmt.Errorf("%s: TLS and basic authentication are not available yet; remove it, and protect the listener by other means",
-			o.Config.At("server.webConfigFile"))}
+	if path := o.Config.Server.WebConfigFile; path != "" {
+		if err := web.CheckWebConfig(path); err != nil {
+			return nil, &ConfigError{fmt.Errorf("%s: %w", o.Config.At("server.webConfigFile"), err)}
+		}
 	}
 	s := &service{o: o, log: o.Logger, registry: prometheus.NewRegistry(), ready: make(chan struct{})}
 	if err := s.openTokens(); err != nil {

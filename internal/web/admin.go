@@ -149,8 +149,15 @@ func (a *admin) check(secret string) (t token, found, limited bool) {
 	return t, found, false
 }
 
-// bearer returns the token that r carries.
+// TokenHeader carries a token where Authorization carries something else: a user's password for the
+// listener (see Serve), or what a proxy in front asks for.
+const TokenHeader = "Qwatch-Token"
+
+// bearer returns the token that r carries, in TokenHeader or else as a bearer token. Two of either are none.
 func bearer(r *http.Request) (string, bool) {
+	if values := r.Header.Values(TokenHeader); len(values) > 0 {
+		return values[0], len(values) == 1 && values[0] != ""
+	}
 	values := r.Header.Values("Authorization")
 	if len(values) != 1 {
 		return "", false

@@ -187,6 +187,30 @@ func TestAPageOfTheSameOriginMaySteer(t *testing.T) {
 	})
 }
 
+func TestATokenTravelsBesideAPassword(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		header []string
+		status int
+	}{
+		"a token of its own header":                {[]string{"Qwatch-Token", operatorToken}, 200},
+		"beside the password for the listener":     {[]string{"Authorization", "Basic YW5uOngK", "Qwatch-Token", operatorToken}, 200},
+		"a wrong one, though the other is right":   {[]string{"Authorization", "Bearer " + operatorToken, "Qwatch-Token", "wrong-horse-battery"}, 401},
+		"an empty one, though the other is right":  {[]string{"Authorization", "Bearer " + operatorToken, "Qwatch-Token", ""}, 401},
+		"a reader's, though the other is operator": {[]string{"Authorization", "Bearer " + operatorToken, "Qwatch-Token", readerToken}, 403},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				h, consumer, _ := steered(t, true)
+				if got := do(h, "POST", pausePath, tt.header...).StatusCode; got != tt.status || (consumer.state == processor.StatePaused) != (tt.status == 200) {
+					t.Errorf("answered %d, want %d", got, tt.status)
+				}
+			})
+		})
+	}
+}
+
 func TestGuessingTokensIsSlowedDown(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
