@@ -23,7 +23,12 @@ import (
 // before while others succeeded, unless with Unavailable: it is a bad one. While it is open the
 // processor waits MinPause, twice as long after each probe that fails, up to MaxPause. A probe asks the
 // handler, if it is a Prober, then receives one message. A success closes the breaker; concurrency
-// then grows as messages succeed: 2, 4, 8.
+// then grows as messages succeed: 2, 4, 8. So does a queue that has been empty for five of the longest
+// pauses, with nothing left to probe with.
+//
+// One or two messages that alone fail with errors nobody knows, on a queue where nothing else happens, are
+// not told from bad ones: they are dead-lettered at MaxDequeueCount. A handler that knows better says
+// Unavailable or Throttled.
 //
 // Deliveries that failed in the outage are not counted against a message, up to twenty of them; those
 // that failed as Unavailable, without a bound. After the outage a message delivered more than
@@ -59,6 +64,7 @@ const (
 	reopenAfter    = 3  // as many failures in a row reopen it while concurrency grows
 	maxExcused     = 20 // deliveries an outage may cost a message, unless it is certainly not to blame
 	probeTimeout   = 10 * time.Second
+	lapseAfter     = 5       // longest pauses without a failure close it if the queue is empty
 	breakerMemory  = 1 << 16 // messages remembered
 	breakerOutages = 64      // rows of failures remembered as outages
 )
@@ -127,13 +133,14 @@ type breaker struct {
 	began    time.Duration // of the row
 	messages []string      // that failed in the row: up to tripMessages
 
-	openings uint32
-	closedAt time.Time // by the service's clock; the last time
-	outages  []uint32  // rows that were outages
-	pause    backoff
-	probeAt  time.Duration
-	probing  *delivery
-	probes   int
+	openings   uint32
+	closedAt   time.Time // by the service's clock; the last time
+	outages    []uint32  // rows that were outages
+	pause      backoff
+	probeAt    time.Duration
+	lastFailed time.Duration // the last failure of a handler
+	probing    *delivery
+	probes     int
 
 	memory map[string]memory
 }
@@ -207,6 +214,22 @@ func (b *breaker) unreachable(now time.Duration) (wait time.Duration) {
 	wait = b.pause.wait()
 	b.probeAt = now + wait
 	return wait
+}
+
+// lapse closes a breaker that nothing is left to probe with: the queue is empty, none of its messages
+// waits on this process's account, and the last failure is long past. Where handlers fail still, the next
+// messages reopen it. It is not nil when that closes the breaker.
+func (b *breaker) lapse(now time.Duration) *recovery {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.state != breakerOpen || b.probing != nil || now-b.lastFailed < lapseAfter*b.cfg.MaxPause {
+		return nil
+	}
+	r := &recovery{now - b.changed, b.probes}
+	b.failures, b.alike, b.refused, b.messages = 0, 0, 0, b.messages[:0]
+	b.state, b.changed, b.limit = breakerGrowing, now, min(2, b.width)
+	b.closedAt = b.clock()
+	return r
 }
 
 // recovery is what there is to tell when the breaker closes.
@@ -292,6 +315,7 @@ func (b *breaker) failed(d *delivery, by blame, patience, now time.Duration) ver
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.calm.Store(false)
+	b.lastFailed = now
 	m := b.recall(d.msg.ID)
 	defer func() { b.remember(d.msg.ID, m, now) }()
 	excuse := func() bool {
@@ -358,7 +382,7 @@ func (b *breaker) trips(now time.Duration) bool {
 }
 
 // counted is how many of the message's deliveries count against it, this one included.
-func (d *delivery) counted() int { return d.msg.DequeueCount - d.excused }
+func (d *delivery) counted() int { return d.msg.DequeueCount - d.msg.Absences() - d.excused }
 
 // handlerSucceeded tells the breaker that a handler did its work.
 func (p *Processor) handlerSucceeded() {
@@ -368,6 +392,17 @@ func (p *Processor) handlerSucceeded() {
 	}
 	p.log.Info("handlers work again; receiving", "lasted", r.lasted, "probes", r.probes)
 	p.signal()
+}
+
+// nothingToProbeWith tells the breaker that a probe found the queue empty.
+func (p *Processor) nothingToProbeWith() {
+	now := p.now()
+	if p.held.count(now) > 0 {
+		return // its messages are in their retry delays
+	}
+	if r := p.breaker.lapse(now); r != nil {
+		p.log.Info("the queue is empty; receiving, though no handler has succeeded", "lasted", r.lasted, "probes", r.probes)
+	}
 }
 
 // handlerFailed tells the breaker that a handler failed in a way that may pass.

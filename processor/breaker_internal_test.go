@@ -161,9 +161,9 @@ func TestAProbeThatSaysNothingIsFollowedByAnother(t *testing.T) {
 		t.Errorf("while a probe is under way the next is in %v, want a minute", wait)
 	}
 	*now += time.Second
-	b.done(d, *now) // a permanent failure, say
-	if wait, open := b.next(*now); !open || wait > 0 {
-		t.Errorf("the next probe is in %v, want it at once", wait)
+	b.done(d, *now) // it comes again, abandoned by its handler, say
+	if wait, open := b.next(*now); !open || wait != time.Second {
+		t.Errorf("the next probe is in %v, want the shortest pause", wait)
 	}
 }
 

@@ -192,8 +192,8 @@ func (p *Processor) judge(d *delivery) decision {
 			v.verdict, v.category = DeadLetter, f.category
 		case kindDiscard:
 			v.verdict = Complete
-		case kindRetryAfter, kindThrottled:
-			if f.kind == kindRetryAfter || f.delay >= 0 {
+		case kindRetryAfter, kindThrottled, kindPostponed:
+			if f.kind != kindThrottled || f.delay >= 0 {
 				v.delay, asked = wholeSeconds(f.delay), true
 			}
 		}
@@ -221,7 +221,7 @@ func (p *Processor) judge(d *delivery) decision {
 			break
 		}
 		var outage verdictOn
-		if lease == leaseHeld || !interrupted(d.err) {
+		if (lease == leaseHeld || !interrupted(d.err)) && !postponed(d.err) {
 			outage = p.handlerFailed(d)
 		}
 		if d.msg.LastAttempt() && !outage.excused {
@@ -250,7 +250,13 @@ func failed(err error) bool {
 		return false
 	}
 	f, ok := errors.AsType[*failure](err)
-	return !ok || f.kind != kindDiscard && f.kind != kindUnreadable
+	return !ok || f.kind != kindDiscard && f.kind != kindUnreadable && f.kind != kindPostponed
+}
+
+// postponed says whether the handler only wants to see the message later.
+func postponed(err error) bool {
+	f, ok := errors.AsType[*failure](err)
+	return ok && f.kind == kindPostponed
 }
 
 // logFailure tells what a handler's failure was; never a body.

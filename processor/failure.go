@@ -25,6 +25,7 @@ const (
 	kindDiscard
 	kindUnavailable
 	kindUnreadable // or unroutable
+	kindPostponed
 )
 
 // failure is an error with what the handler wants done about it.
@@ -68,6 +69,14 @@ func RetryAfter(delay time.Duration, err error) error {
 // an outage to the breaker. A negative delay leaves it at the configured one.
 func Throttled(delay time.Duration, err error) error {
 	return mark(kindThrottled, delay, "", err)
+}
+
+// Postpone gives the message back for a delay (as for RetryAfter) because it cannot be worked on yet
+// although nothing has failed: somebody else has its business key in hand, say. It counts neither as a
+// handler's failure nor for the breaker. The attempt counts: after the last the message goes to the poison
+// queue, so a handler that has to wait then waits in place.
+func Postpone(delay time.Duration, err error) error {
+	return mark(kindPostponed, max(0, delay), "", err)
 }
 
 // Discard says that there is nothing to do, usually because it was done before: the message is
@@ -136,6 +145,8 @@ func retryCategory(err error) string {
 			return metric.RetryThrottled
 		case kindUnavailable:
 			return metric.RetryTransient
+		case kindPostponed:
+			return metric.RetryOther
 		}
 	}
 	var p *PanicError

@@ -79,6 +79,9 @@ func (p *Processor) receive(ctx context.Context) {
 			wait = empty.wait()
 			p.metrics.ReceiveRequest(metric.ReceiveEmpty)
 			p.idle()
+			if probe {
+				p.nothingToProbeWith()
+			}
 		default:
 			empty.reset()
 			p.metrics.ReceiveRequest(metric.ReceiveMessage)

@@ -92,7 +92,7 @@ func (b *breaker) grant(d *delivery, now time.Duration) bool {
 		return false
 	}
 	m.granted = b.openings
-	m.excused = d.msg.DequeueCount - b.most
+	m.excused = d.msg.DequeueCount - d.msg.Absences() - b.most
 	d.excused = m.excused
 	b.remember(d.msg.ID, m, now)
 	return true
@@ -109,6 +109,9 @@ func (b *breaker) done(d *delivery, now time.Duration) {
 	defer b.mu.Unlock()
 	if b.probing == d { // it did not come to a handler, or that said nothing
 		b.probing, b.probeAt = nil, now
+		if !gone { // the same message must not be had again and again
+			b.probeAt += b.cfg.MinPause
+		}
 	}
 	if gone {
 		delete(b.memory, d.msg.ID)

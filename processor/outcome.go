@@ -41,7 +41,7 @@ func (p *Processor) settle(d *delivery) string {
 		}
 		return p.giveBack(d)
 	}
-	if d.called || v.panicked {
+	if v.panicked || d.called && !postponed(d.err) {
 		p.metrics.Failed()
 	}
 	if v.verdict == Retry {
@@ -178,6 +178,10 @@ func (p *Processor) insist(d *delivery, err error, remove func(context.Context) 
 func (p *Processor) retry(d *delivery, v decision) string {
 	category := retryCategory(d.err)
 	p.metrics.Retried(category)
+	if postponed(d.err) {
+		p.logFailure(d, slog.LevelDebug, "handler postponed the message", slog.Duration("delay", v.delay))
+		return p.abandon(d, v.delay, metric.OutcomeAbandoned)
+	}
 	p.logFailure(d, slog.LevelWarn, "handler failed; the message is retried",
 		slog.String("category", category), slog.Duration("delay", v.delay))
 	p.noteFailure(d, category)

@@ -357,7 +357,7 @@ func (r *Record) encode() []byte {
 	b = appendString(append(b, `,"messageId":`...), r.MessageID)
 	b = strconv.AppendInt(append(b, `,"dequeueCount":`...), int64(r.DequeueCount), 10)
 	b = appendString(append(b, `,"queue":`...), r.Queue)
-	b = appendString(append(b, `,"at":`...), r.At.UTC().Format(time.RFC3339))
+	b = appendTime(append(b, `,"at":`...), r.At)
 	if r.BusinessKey != "" {
 		b = appendString(append(b, `,"businessKey":`...), r.BusinessKey)
 	}
@@ -377,13 +377,31 @@ func (r *Record) encode() []byte {
 
 func (a *Attempt) append(b []byte) []byte {
 	b = strconv.AppendInt(append(b, `{"number":`...), int64(a.Number), 10)
-	b = appendString(append(b, `,"at":`...), a.At.UTC().Format(time.RFC3339))
+	b = appendTime(append(b, `,"at":`...), a.At)
 	for _, f := range [...]struct{ name, value string }{{"category", a.Category}, {"error", a.Error}, {"worker", a.Worker}} {
 		if f.value != "" {
 			b = appendString(append(b, `,"`+f.name+`":`...), f.value)
 		}
 	}
 	return append(b, '}')
+}
+
+// The years that RFC 3339 can write.
+var (
+	firstTime = time.Date(0, time.January, 1, 0, 0, 0, 0, time.UTC)
+	lastTime  = time.Date(9999, time.December, 31, 23, 59, 59, 0, time.UTC)
+)
+
+// appendTime writes a time in UTC. What was read with an offset can lie a few hours beyond the years
+// there are; it becomes the nearest that can be read again.
+func appendTime(b []byte, t time.Time) []byte {
+	switch t = t.UTC(); {
+	case t.Before(firstTime):
+		t = firstTime
+	case t.After(lastTime):
+		t = lastTime
+	}
+	return appendString(b, t.Format(time.RFC3339))
 }
 
 // appendString writes a JSON string that XML can carry: what it forbids is escaped.

@@ -13,6 +13,26 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
+// A time with an offset can lie in the year 10000 in UTC, which nobody reads.
+func TestTimesAtTheEndOfTheCalendarCanBeReadAgain(t *testing.T) {
+	for at, want := range map[string]string{
+		"9999-12-31T23:59:59-08:00": "9999-12-31T23:59:59Z",
+		"0000-01-01T00:00:00+08:00": "0000-01-01T00:00:00Z",
+	} {
+		text := func(at string) string {
+			return `{"$azqs-envelope":1,"deadLetter":{"reason":"r","category":"handler","messageId":"m","dequeueCount":1,"queue":"orders","at":"` + at +
+				`","attempts":[{"number":1,"at":"` + at + `"}]},"body":{}}`
+		}
+		e, err := parseEnvelope([]byte(text(at)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(text(want), string(e.encode())); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", at, diff)
+		}
+	}
+}
+
 func gz(t testing.TB, b []byte) string {
 	t.Helper()
 	var out bytes.Buffer

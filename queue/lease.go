@@ -118,6 +118,9 @@ func (m *Message) changed(how Settlement, err error) error {
 	if err != nil {
 		return err
 	}
+	if m.absences > 0 && (how == Completed || how == DeadLettered) {
+		m.q.absent.forget(m.ID)
+	}
 	m.mu.Lock()
 	watch := m.watch
 	m.mu.Unlock()

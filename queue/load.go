@@ -82,10 +82,10 @@ func (q *Queue) loadReceived(ctx context.Context, ms []*Message, deadline time.T
 		}
 		switch {
 		case a == nil:
-			q.absent.forget(m.ID)
+			m.absences = q.absent.ended(m.ID)
 			kept = append(kept, m)
 		case ctx.Err() == nil && q.absent.again(m.ID) >= absences:
-			q.absent.forget(m.ID)
+			m.absences = q.absent.ended(m.ID)
 			m.Err = fmt.Errorf("%w: at delivery %d: %w", ErrUnreadable, m.DequeueCount, a)
 			kept = append(kept, m)
 		default:
@@ -110,27 +110,49 @@ func (q *Queue) loadReceived(ctx context.Context, ms []*Message, deadline time.T
 	return kept, nil
 }
 
-// absentees counts how often in a row each message could not be read for now. Deliveries that the handler
+// absentees counts how often each message could not be read for now. Deliveries that the handler
 // spent do not count: a message that was readable before is not given up at the store's first absence.
 // It is this process's memory, and safe for concurrent use.
 type absentees struct {
 	mu sync.Mutex
-	of map[string]int
+	of map[string]absent
+}
+
+type absent struct {
+	row int // in a row
+	all int
 }
 
 // maxAbsentees bounds the memory. Beyond it, counting begins anew.
 const maxAbsentees = 10_000
 
+// again counts another time, and returns how many there were in a row.
 func (a *absentees) again(id string) int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.of == nil || len(a.of) >= maxAbsentees {
-		a.of = map[string]int{}
+		a.of = map[string]absent{}
 	}
-	a.of[id]++
-	return a.of[id]
+	n := a.of[id]
+	n.row++
+	n.all++
+	a.of[id] = n
+	return n.row
 }
 
+// ended ends a row, and returns how many times there were in all.
+func (a *absentees) ended(id string) int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	n, known := a.of[id]
+	if known {
+		n.row = 0
+		a.of[id] = n
+	}
+	return n.all
+}
+
+// forget drops a message that is gone.
 func (a *absentees) forget(id string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

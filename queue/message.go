@@ -71,7 +71,9 @@ type Message struct {
 	doubt   Settlement // what the message may be since a delete whose outcome is unknown
 	watch   func(Settlement)
 	packed  bool // the body is compressed still; see Unpack
-	unsure  bool // a delete was retried after a lost response and found nothing
+	// absences is how many deliveries found its body's store or key away.
+	absences int
+	unsure   bool // a delete was retried after a lost response and found nothing
 }
 
 // Queue returns the queue the message came from.
@@ -101,6 +103,10 @@ func (m *Message) Complete(ctx context.Context) error { return m.delete(ctx, Com
 // that settlement. A body in the body store stays there, for the copy. Package poison calls it; use
 // poison.Move instead.
 func (m *Message) CompleteDeadLettered(ctx context.Context) error { return m.delete(ctx, DeadLettered) }
+
+// Absences is how many of the message's deliveries this process gave back by itself, because the store of
+// its body or its key could not be reached. They count in DequeueCount, and say nothing against the message.
+func (m *Message) Absences() int { return m.absences }
 
 // Age is how long the message has been on the queue when it was received or peeked,
 // by the service's clock alone; never negative. It counts from the insertion: a sender's Delay is part

@@ -1,10 +1,12 @@
 package forward
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/qwatch/qwatch/processor"
@@ -56,6 +58,12 @@ func judge(resp *http.Response) error {
 			delay = -1 // the configured one
 		}
 		return processor.Throttled(delay, err)
+	case code == http.StatusBadGateway: // a gateway that does not reach the handler
+		err.cause = syscall.ECONNRESET
+		return err
+	case code == http.StatusGatewayTimeout:
+		err.cause = context.DeadlineExceeded
+		return err
 	default:
 		return err
 	}

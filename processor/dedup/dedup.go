@@ -128,7 +128,7 @@ func (d *middleware) Handle(ctx context.Context, m *processor.Message) error {
 		case isClaimed:
 			count(false)
 			if !m.LastAttempt() {
-				return processor.RetryAfter(claimed.For, err)
+				return processor.Postpone(claimed.For, err)
 			}
 			if err := wait(ctx, claimed.For); err != nil {
 				return err
