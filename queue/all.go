@@ -54,14 +54,18 @@ func (o AllOptions) check() error {
 // A message is handed out with at least half of its lease ahead of it, which the iterator renews if it
 // must; one whose lease was lost while it waited is passed over. When the loop ends, by break,
 // return or panic or because the context ended, messages that were received and not handed out are
-// released at once. Options that the service would refuse are told to OnReceiveError, and end the
-// sequence. Each loop over the sequence is a consumer by itself.
+// released at once. Options that the service would refuse are told to OnReceiveError and end the
+// sequence; without that function they are a panic. Each loop over the sequence is a consumer by itself.
 func (q *Queue) All(ctx context.Context, o AllOptions) iter.Seq[*Message] {
 	o = o.withDefaults(q)
 	return func(yield func(*Message) bool) {
 		l := &loop{q: q, o: o, empty: o.BackoffMin, failed: o.BackoffMin}
 		if err := o.check(); err != nil {
-			l.report(ctx, fmt.Errorf("receive from %s: %w", q, err))
+			err = fmt.Errorf("receive from %s: %w", q, err)
+			if o.OnReceiveError == nil {
+				panic("queue: " + err.Error())
+			}
+			o.OnReceiveError(err)
 			return
 		}
 		// A receive under way outlives the context by a grace.

@@ -3,6 +3,7 @@ package queue_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -256,6 +257,17 @@ func TestAllRefusesWhatTheServiceWould(t *testing.T) {
 			if len(told) != 1 || !strings.Contains(told[0].Error(), name) {
 				t.Errorf("told %v, want %q", told, name)
 			}
+			o.OnReceiveError = nil
+			func() {
+				defer func() {
+					if text := fmt.Sprint(recover()); !strings.Contains(text, name) {
+						t.Errorf("panic %s, want %q", text, name)
+					}
+				}()
+				for range f.q.All(f.ctx, o) {
+					t.Error("a message came")
+				}
+			}()
 		}
 		if n := f.requests(queue.OpReceive); n != 0 {
 			t.Errorf("%d requests", n)

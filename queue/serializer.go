@@ -131,10 +131,14 @@ func shapeOf(err error) string {
 	switch {
 	case errors.As(err, &wrong):
 		kind, _, _ := strings.Cut(wrong.Value, " ") // "number 300" quotes the body
-		if wrong.Field != "" {
-			return fmt.Sprintf("a %s where field %s wants %s", kind, wrong.Field, wrong.Type)
+		article := "a"
+		if strings.ContainsAny(kind[:min(1, len(kind))], "ao") { // array, object
+			article = "an"
 		}
-		return fmt.Sprintf("a %s where %s is wanted", kind, wrong.Type)
+		if wrong.Field != "" {
+			return fmt.Sprintf("%s %s where field %s wants %s", article, kind, wrong.Field, wrong.Type)
+		}
+		return fmt.Sprintf("%s %s where %s is wanted", article, kind, wrong.Type)
 	case errors.As(err, &syntax):
 		return fmt.Sprintf("it is not valid JSON, at byte %d", syntax.Offset)
 	default:

@@ -51,7 +51,7 @@ func TestDecodeFailures(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"orderId":"secret-text"}`:          "a string where field orderId wants int64",
 		`{"orderId":1.5}`:                    "a number where field orderId wants int64",
-		`{"orderId":["4"]}`:                  "a array where field orderId wants int64",
+		`{"orderId":["4"]}`:                  "an array where field orderId wants int64",
 		`{"orderId":`:                        "not valid JSON",
 		`"secret-text"`:                      "a string where queue.order is wanted",
 		`{"orderId":-1}`:                     "the body is not valid: orderId is negative",
