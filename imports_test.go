@@ -26,7 +26,7 @@ var layers = [][]string{
 	{"cmd"},
 	{"internal/app"},
 	{"internal/web", "internal/scaler", "internal/forward", "internal/config", "internal/otlp", "telemetry"},
-	{"processor", "collector", "alerts", "dashboards"},
+	{"processor", "collector", "alerts", "dashboards", "internal/cluster"},
 	{"poison"},
 	{"queue"},
 	leaves,

@@ -54,6 +54,11 @@ type Config struct {
 	// thousands of queues (how long a poll took, how many there were), and without samples that are
 	// nearly always 0, such as the statuses that a queue does not have. Absent then means 0.
 	Compact bool
+	// Owns says whether this process polls a queue and its poison queue; the name is the main queue's. What
+	// it does not own has no state and no series here. It is asked whenever the fleet is made, must be fast and
+	// safe for concurrent use, and must not call the collector; Reselect has it asked anew. Accounts
+	// are listed whether their queues are owned or not. Default: it polls all.
+	Owns func(account, queue string) bool
 	// Beat is called every few seconds for as long as every account's loop turns. It must
 	// be fast. Default: nobody is told.
 	Beat func()
@@ -74,6 +79,9 @@ func (c Config) WithDefaults() Config {
 	}
 	if c.Patience == 0 {
 		c.Patience = 10 * time.Minute
+	}
+	if c.Owns == nil {
+		c.Owns = func(string, string) bool { return true }
 	}
 	if c.Beat == nil {
 		c.Beat = func() {}

@@ -2,6 +2,7 @@ package collector
 
 import (
 	"cmp"
+	"context"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -34,6 +35,7 @@ type watch struct {
 	due     time.Time
 	started bool // its first poll is done
 	polling bool
+	stop    context.CancelFunc // of the last poll
 	removed bool
 	pos     int    // in the account's agenda
 	pair    *watch // the one of its poison queue or of its main queue, if that is polled
@@ -244,7 +246,10 @@ func (a *account) remove(w *watch) {
 	w.removed = true
 	a.setPace(w, pace{})
 	a.incidents.note(w.last.Load(), nil)
-	if !w.polling {
+	switch {
+	case !w.polling:
 		a.agenda.drop(w)
+	case w.stop != nil:
+		w.stop()
 	}
 }

@@ -173,7 +173,11 @@ func (r *reading) forgotten(kind Kind) *reading {
 // poll polls a watch, keeps what it brought, and sets when it is polled again.
 func (c *Collector) poll(ctx context.Context, a *account, w *watch) {
 	s := w.spec.Load()
-	got := ask(queue.WithGate(ctx, a.paid()), s, w.spare)
+	var got answer
+	if asking, stop, ok := a.begin(ctx, w); ok {
+		got = ask(queue.WithGate(asking, a.paid()), s, w.spare)
+		stop()
+	}
 	if ctx.Err() != nil {
 		return // the end of Run, or of the account: neither the queue's fault nor its state
 	}
@@ -184,6 +188,17 @@ func (c *Collector) poll(ctx context.Context, a *account, w *watch) {
 		c.contact(a.name)
 	}
 	a.poke()
+}
+
+// begin returns the context of a poll, which ends when the watch is removed; false when it is removed already.
+func (a *account) begin(ctx context.Context, w *watch) (context.Context, context.CancelFunc, bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if w.removed {
+		return nil, nil, false
+	}
+	ctx, w.stop = context.WithCancel(ctx)
+	return ctx, w.stop, true
 }
 
 // finish keeps what a poll brought and puts the watch back on the agenda. It returns what is to be logged.

@@ -43,6 +43,17 @@ func (c *Collector) SetFleet(targets []Target, discoveries []Discovery) error {
 	return nil
 }
 
+// Reselect asks Config.Owns anew about every queue; at any time, from any goroutine. Queues that are no
+// longer owned stop being polled at once, polls that are running included, and have no series any more; those that are newly
+// owned are polled at once, as new ones are.
+func (c *Collector) Reselect() {
+	c.setting.Lock()
+	defer c.setting.Unlock()
+	if err := c.set(c.given, c.discoveries); err != nil { // the targets were good before
+		c.log.Error("the queues to poll cannot be selected anew", "error", err)
+	}
+}
+
 // set makes a new fleet. The setting lock is held.
 func (c *Collector) set(given []Target, finders map[string]*finder) error {
 	given, err := checkTargets(given, c.cfg.Interval)
@@ -77,6 +88,9 @@ func (c *Collector) build(targets []Target) {
 		byAccount[name] = nil
 	}
 	for _, s := range specsOf(targets) {
+		if !c.cfg.Owns(s.account, s.target.id().queue) {
+			continue
+		}
 		byAccount[s.account] = append(byAccount[s.account], s)
 	}
 	f := &fleet{byID: make(map[id][]*watch, len(targets))}
