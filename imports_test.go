@@ -24,6 +24,7 @@ const (
 // A name stands for the package and everything below it, the longest name winning.
 var layers = [][]string{
 	{"cmd"},
+	{"internal/doctor"},
 	{"internal/app"},
 	{"internal/web", "internal/scaler", "internal/forward", "internal/config", "internal/otlp", "telemetry"},
 	{"processor", "collector", "alerts", "dashboards", "internal/cluster"},

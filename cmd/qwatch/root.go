@@ -44,7 +44,7 @@ Results go to standard output, everything else to standard error.`,
 			root.AddCommand(cmd)
 		}
 	}
-	add("serve", c.demoCommand(), c.runCommand(), c.configCommand(), c.emulatorCommand())
+	add("serve", c.demoCommand(), c.runCommand(), c.configCommand(), c.doctorCommand(), c.emulatorCommand())
 	add("operate", c.queueCommand(), c.poisonCommand())
 	add("other", c.healthcheckCommand(), c.versionCommand(), c.completionCommand())
 	root.SetHelpCommandGroupID("other")
