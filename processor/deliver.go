@@ -77,6 +77,8 @@ func (p *Processor) deliver(d *delivery) {
 	}
 	outcome := p.settle(d)
 	if d.called {
+		p.handled.Add(1)
+		p.handlerTime.Add(int64(d.took))
 		p.metrics.Finished(outcome, d.took, d.traceParent())
 	}
 	p.traced(d, ending(outcome, d.err))

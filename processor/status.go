@@ -51,6 +51,10 @@ type Status struct {
 	// Held is how many messages are invisible on the processor's account: leased, in a retry delay, or
 	// left to their lease.
 	Held      int
+	// Handled is how many handler calls have ended since New, whatever came of them, and HandlerTime how
+	// long they took together.
+	Handled     uint64
+	HandlerTime time.Duration
 	LastError string // the class of the present receive failures, such as "auth"; "" when there are none
 }
 
@@ -73,6 +77,7 @@ func (p *Processor) Status() Status {
 	}
 	s.ReceiveFailures = int(p.receives.failures.Load())
 	s.LastReceive, s.LastTurn = unix(p.lastReceive.Load()), unix(p.lastTurn.Load())
+	s.Handled, s.HandlerTime = p.handled.Load(), time.Duration(p.handlerTime.Load())
 	if class := p.lastError.Load(); class != nil {
 		s.LastError = string(*class)
 	}
@@ -132,5 +137,6 @@ func (p *Processor) gauges() metric.GaugeSet {
 	return metric.GaugeSet{
 		ActiveHandlers: s.Handlers, MaxHandlers: s.MaxHandlers, OldestHandler: s.OldestHandler,
 		Paused: s.State == StatePaused, BreakerOpen: s.BreakerOpen, ReceiveFailures: s.ReceiveFailures, LastReceive: s.LastReceive,
+		Held: s.Held,
 	}
 }

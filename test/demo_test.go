@@ -22,7 +22,7 @@ func TestDemoIsACleanFirstImpression(t *testing.T) {
 	var url string
 	for try := 1; ; try++ {
 		began := time.Now()
-		demo = peer.Start(t, "qwatch demo", command(nil, "demo", "--listen", "127.0.0.1:0", "--probes", "127.0.0.1:0", "--storage", "127.0.0.1:0"))
+		demo = peer.Start(t, "qwatch demo", command(nil, "demo", "--listen", "127.0.0.1:0", "--probes", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--storage", "127.0.0.1:0"))
 		page := regexp.MustCompile(`(?m)^ +page +(http://\S+)/$`)
 		eventually(t, 30*time.Second, "the demo says where its page is and is ready", func() bool {
 			found := page.FindStringSubmatch(demo.Stdout())

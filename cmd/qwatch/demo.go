@@ -34,7 +34,7 @@ Ctrl-C ends it.`,
   qwatch demo --listen 127.0.0.1:0 --log-level info`,
 		Args: none,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			for _, a := range []struct{ flag, address string }{{"--listen", o.Listen}, {"--probes", o.Probes}, {"--storage", o.Storage}} {
+			for _, a := range []struct{ flag, address string }{{"--listen", o.Listen}, {"--probes", o.Probes}, {"--grpc", o.GRPC}, {"--storage", o.Storage}} {
 				if err := checkAddress(a.flag, a.address); err != nil {
 					return err
 				}
@@ -54,6 +54,7 @@ Ctrl-C ends it.`,
 	f.Var((*duration)(&limit), "duration", "end after this long (default: run until Ctrl-C)")
 	f.StringVar(&o.Listen, "listen", "127.0.0.1:9780", "`address` of the page, metrics and API")
 	f.StringVar(&o.Probes, "probes", "127.0.0.1:9781", "`address` of the probes")
+	f.StringVar(&o.GRPC, "grpc", "127.0.0.1:9782", "`address` of the KEDA scaler and gRPC health")
 	f.StringVar(&o.Storage, "storage", demo.DevelopmentAddress, "`address` of the embedded queue service")
 	f.Uint64Var(&o.Seed, "seed", 1, "`number` that decides the traffic")
 	logs.flags(cmd, levelOff)

@@ -43,6 +43,8 @@ type Options struct {
 	// Listen opens a listener for the setting of that name, such as server.listen. Its errors tell
 	// which setting and what to do. Nil: net.Listen on TCP.
 	Listen func(ctx context.Context, setting, address string) (net.Listener, error)
+	// Lookup resolves the names of scaling.peers. Nil: the system's resolver.
+	Lookup func(ctx context.Context, host string) ([]string, error)
 	// Reload asks, with each value, for the configuration to be read again. That is not available
 	// yet: the log says so, and the metric of the last reload counts it as refused. Nil: nobody asks.
 	Reload <-chan os.Signal
@@ -55,6 +57,7 @@ type Options struct {
 type Running struct {
 	Main   net.Addr
 	Probes net.Addr // nil: the probes have no listener of their own
+	GRPC   net.Addr // nil: there is none
 	Fleet  *Fleet   // the accounts and queues in use; closed when Run returns
 }
 
@@ -111,13 +114,19 @@ func (s *service) run(ctx context.Context) (err error) {
 	down.add("connections", func(context.Context) error { s.close(); return nil })
 	down.add("telemetry", s.endTelemetry)
 
-	failed := make(chan error, 2) // a listener that stopped by itself
+	failed := make(chan error, 3) // a listener that stopped by itself
 	running := Running{Fleet: s.fleet}
 	if running.Main, err = s.serve(ctx, down, failed, "server.listen", s.o.Config.Server.Listen, s.handler()); err != nil {
 		return err
 	}
 	if address := s.o.Config.Server.Probes; address != config.Off {
 		if running.Probes, err = s.serve(ctx, down, failed, "server.probes", address, web.Probes(s.health)); err != nil {
+			return err
+		}
+	}
+
+	if s.o.Config.Server.GRPC != config.Off {
+		if running.GRPC, err = s.serveGRPC(ctx, down, failed); err != nil {
 			return err
 		}
 	}
@@ -153,6 +162,7 @@ func (s *service) run(ctx context.Context) (err error) {
 		s.createMissing(gctx) // before they are looked at, and told to be missing
 		return s.collector.Run(gctx)
 	})
+	g.Go(func() error { return s.scaler.Run(gctx, s.localConsumers()) })
 	for _, p := range s.processors {
 		g.Go(func() error { return p.Run(gctx) })
 	}

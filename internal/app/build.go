@@ -40,7 +40,8 @@ type service struct {
 	exporter   *otlp.Exporter
 	follow     *telemetry.Telemetry // nil: nobody wants to be told
 	loops      []*health.Loop
-	closers    []func()
+	scalerFields
+	closers []func()
 
 	ready chan struct{} // closed when consumption may begin
 }
@@ -139,7 +140,7 @@ func (s *service) assemble(consumers *processor.Metrics) error {
 		return fmt.Errorf("%s: %w", s.o.Config.At("watch"), err)
 	}
 	s.checks()
-	return nil
+	return s.scaling()
 }
 
 // consumer builds the processor of a queue.
@@ -259,6 +260,7 @@ func (s *service) handler() http.Handler {
 		Processors: s.statuses,
 		Consumer:   s.steering(),
 		Tokens:     s.tokens,
+		Scaler:     s.scalingAPI,
 		Health:     s.health,
 		Version:    s.o.Version,
 		Logger:     s.log.With("component", "web"),

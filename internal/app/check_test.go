@@ -2,7 +2,6 @@ package app_test
 
 import (
 	"errors"
-	"os"
 	"strings"
 	"testing"
 
@@ -56,12 +55,10 @@ func TestASettingInVainIsSaid(t *testing.T) {
 		warnings []string
 		err      string
 	}{
-		"what is not there to be listened at or asked": {
-			text: account + "scaling: {peers: consumers}\nwatch: {idleInterval: 10m}\nserver:\n  grpc: :9782\n  grpcTLS: {certFile: c.pem, keyFile: k.pem}\n",
+		"files of a listener that is off": {
+			text: account + "server:\n  grpc: off\n  grpcTLS: {certFile: c.pem, keyFile: k.pem}\n",
 			warnings: []string{
-				"qwatch.yaml:6: scaling.peers: scaling is not available yet: nobody is asked",
-				"qwatch.yaml:9: server.grpc: the KEDA scaler and gRPC health are not available yet: nothing listens there; write off",
-				"qwatch.yaml:10: server.grpcTLS: the gRPC listener is not available yet: its files are not read",
+				"qwatch.yaml:8: server.grpcTLS: the gRPC listener is off: its files are not read",
 			},
 		},
 		"what is turned off or not set at all": {
@@ -126,25 +123,6 @@ defaults: [{match: "emails", createIfMissing: true}]
 				t.Errorf("check: %q, want %q", got, tt.err)
 			}
 		})
-	}
-}
-
-// TestTheReferenceMarksWhatIsNotThereYet: nobody learns from a log what the reference could have told.
-func TestTheReferenceMarksWhatIsNotThereYet(t *testing.T) {
-	t.Parallel()
-	text, err := os.ReadFile("../../docs/configuration.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, key := range []string{
-		"scaling.peers",
-		"server.grpc", "server.grpcTLS",
-	} {
-		_, row, _ := strings.Cut(string(text), "| `"+key+"` |")
-		row, _, _ = strings.Cut(row, "\n")
-		if !strings.Contains(row, "not available yet") {
-			t.Errorf("the row of %s: %q", key, row)
-		}
 	}
 }
 

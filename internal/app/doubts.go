@@ -21,10 +21,7 @@ func doubts(cfg *config.Config) []string {
 			d.queue(fmt.Sprintf("%s.queues[%d]", key, j), q)
 		}
 	}
-	d.say(cfg.Scaling.Peers != "", "scaling.peers", "scaling is not available yet: nobody is asked")
-	server := cfg.Server
-	d.say(cfg.Set("server.grpc") && server.GRPC != config.Off, "server.grpc", "the KEDA scaler and gRPC health are not available yet: nothing listens there; write off")
-	d.say(server.GRPCTLS != nil, "server.grpcTLS", "the gRPC listener is not available yet: its files are not read")
+	d.say(cfg.Server.GRPCTLS != nil && cfg.Server.GRPC == config.Off, "server.grpcTLS", "the gRPC listener is off: its files are not read")
 	return d.list
 }
 

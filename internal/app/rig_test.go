@@ -82,12 +82,12 @@ func startOn(t *testing.T, text string, handlers map[string]processor.Handler, b
 	for _, f := range arrange {
 		f(r.storage)
 	}
-	listeners := map[string]*pipeListener{"server.listen": newPipeListener("main"), "server.probes": newPipeListener("probes")}
+	listeners := map[string]*pipeListener{"server.listen": newPipeListener("main"), "server.probes": newPipeListener("probes"), "server.grpc": newPipeListener("grpc")}
 	r.client = &http.Client{Transport: &http.Transport{
 		DisableKeepAlives: true,
 		DialContext: func(ctx context.Context, _, address string) (net.Conn, error) {
 			host, _, _ := strings.Cut(address, ":")
-			return listeners[map[string]string{"main": "server.listen", "probes": "server.probes"}[host]].dial(ctx)
+			return listeners[map[string]string{"main": "server.listen", "probes": "server.probes", "grpc": "server.grpc"}[host]].dial(ctx)
 		},
 	}}
 	var ctx context.Context

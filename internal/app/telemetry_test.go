@@ -70,7 +70,7 @@ accounts:
     connectionString: ${STORAGE}
     queues:
       - {name: orders, createIfMissing: true, consumer: {handler: {http: {url: "http://handler.invalid/"}}}}
-server: {listen: "127.0.0.1:0", probes: "off"}
+server: {listen: "127.0.0.1:0", probes: "off", grpc: off}
 telemetry:
   otlp: {endpoint: "RECEIVER", headers: [{name: x-key, value: k}]}
   traces: all
@@ -142,7 +142,7 @@ accounts:
     connectionString: ${STORAGE}
     queues:
       - {name: orders, createIfMissing: true, propagateTraceContext: true, consumer: {handler: {http: {url: "HANDLER"}}}}
-server: {listen: "127.0.0.1:0", probes: "off"}
+server: {listen: "127.0.0.1:0", probes: "off", grpc: off}
 telemetry: {otlp: {endpoint: "RECEIVER"}}
 `))
 	const sender = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"

@@ -132,12 +132,6 @@ const (
 	SeriesCompact = "compact" // for large fleets: without series that are nearly always 0
 )
 
-// Scaling is about the consumers in other processes.
-type Scaling struct {
-	// Peers is the host, or host:port, of a headless service that resolves to every consumer. Default: none.
-	Peers string `yaml:"peers" cfg:"omitempty,mayBeEmpty"`
-}
-
 // Off is what an address is when its listener is turned off: "off" in the file.
 const Off = ""
 

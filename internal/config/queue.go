@@ -74,6 +74,8 @@ type Settings struct {
 	// Consumer handles the queue's messages. Nil: the queue is only watched. A default fills in the
 	// settings of a consumer that the queue has, and never gives it one.
 	Consumer *Consumer `yaml:"consumer"`
+	// Scaling is what the scaler assumes about the consumers. Nil: nothing.
+	Scaling *QueueScaling `yaml:"scaling"`
 }
 
 // Objective is a service level for the time messages wait.

@@ -53,15 +53,6 @@ func (c *Config) encode(root *yaml.Node) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// pending says whether nothing acts upon a setting yet.
-func pending(path string) bool {
-	switch path {
-	case "scaling.peers", "server.grpc", "server.grpcTLS":
-		return true
-	}
-	return false
-}
-
 type shower struct {
 	marks map[string]mark
 }
@@ -85,15 +76,7 @@ func (s *shower) mapping(v reflect.Value, key string, sparse bool) *yaml.Node {
 			continue
 		}
 		if node := s.value(fv, f.opts, at, sparse); node != nil {
-			name := text(f.name)
-			if pending(at) {
-				said := node
-				if node.Kind != yaml.ScalarNode {
-					said = name
-				}
-				said.LineComment = "not available yet"
-			}
-			n.Content = append(n.Content, name, node)
+			n.Content = append(n.Content, text(f.name), node)
 		}
 	}
 	return n

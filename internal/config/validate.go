@@ -60,9 +60,7 @@ func (v *validator) config() {
 		v.rule(fmt.Sprintf("defaults[%d]", i), &v.cfg.Defaults[i])
 	}
 	v.watch()
-	if p := v.cfg.Scaling.Peers; p != "" && !isHost(p) {
-		v.say("scaling.peers", "%s is not a host name, nor host:port; name the consumers' headless service", quote(v.marks["scaling.peers"].raw))
-	}
+	v.scaling()
 	v.server()
 	v.telemetry()
 }

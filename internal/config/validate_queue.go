@@ -124,6 +124,9 @@ func (v *validator) ranges(key string, s *Settings) {
 			v.say(key+".objective.target", "%s is not between 0 and 1; for 99 %% write 0.99", v.number(key+".objective.target", o.Target))
 		}
 	}
+	if c := s.Scaling; c != nil {
+		v.assumed(key+".scaling", c.HandlingTime, c.Concurrency)
+	}
 	if v.set(key+".tier") && (s.Tier < 1 || s.Tier > 3) {
 		v.say(key+".tier", "%s is not a tier; use 1 (most important), 2 or 3", v.number(key+".tier", s.Tier))
 	}

@@ -182,6 +182,11 @@ func processDefs() []Def {
 			Help: "When the account's credential expires, as a Unix timestamp.",
 		},
 		{
+			Name: ScalingSignalAge, Type: Gauge, Unit: "seconds", Combine: byMin,
+			Owner: OwnedByProcess, Scope: PerScaled, Labels: consumed(), Absent: "unless a scaler asked about the queue in the last ten minutes",
+			Help: "How old what the scaler is told about the queue is; it grows while nothing new is learned.",
+		},
+		{
 			Name: ConfigLastReloadSuccessful, Type: Gauge, Combine: byMin, Owner: OwnedByProcess, Scope: PerProcess,
 			Help: "1 when the configuration was last loaded with success, 0 when the last attempt was refused.",
 		},

@@ -72,6 +72,10 @@ func consumerDefs() []Def {
 			Help: "1 while the processor does not receive, but for probes, because handlers fail as a whole.",
 		},
 		{
+			Name: HeldMessages, Type: Gauge,
+			Help: "Messages that are hidden on the processor's account: leased, in a retry delay, or left to their lease.",
+		},
+		{
 			Name: ConsecutiveReceiveFailures, Type: Gauge, Combine: byMax,
 			Help: "Receive requests that failed since the last that did not.",
 		},

@@ -211,12 +211,12 @@ func TestReplacedProcessorLosesNoCount(t *testing.T) {
 	busy := func(g metric.GaugeSet) func() metric.GaugeSet { return func() metric.GaugeSet { return g } }
 	before := consumer.Queue("acct", "orders")
 	before.Watch(busy(metric.GaugeSet{
-		ActiveHandlers: 1, MaxHandlers: 4, OldestHandler: time.Hour, Paused: true, ReceiveFailures: 3, LastReceive: time.Unix(5, 0),
+		ActiveHandlers: 1, MaxHandlers: 4, Held: 5, OldestHandler: time.Hour, Paused: true, ReceiveFailures: 3, LastReceive: time.Unix(5, 0),
 	}))
 	before.Received(10)
 	after := consumer.Queue("acct", "orders")
 	after.Watch(busy(metric.GaugeSet{
-		ActiveHandlers: 2, MaxHandlers: 8, OldestHandler: time.Minute, LastReceive: time.Unix(7, 0),
+		ActiveHandlers: 2, MaxHandlers: 8, Held: 4, OldestHandler: time.Minute, LastReceive: time.Unix(7, 0),
 	}))
 	after.Received(1)
 
@@ -232,7 +232,7 @@ func TestReplacedProcessorLosesNoCount(t *testing.T) {
 	}
 	both := map[string]float64{
 		metric.MessagesReceived: 11, metric.ActiveHandlers: 3, metric.MaxHandlers: 12, metric.OldestHandlerAge: 3600,
-		metric.ProcessorPaused: 0, metric.BreakerOpen: 0, metric.ConsecutiveReceiveFailures: 3, metric.LastReceive: 7,
+		metric.ProcessorPaused: 0, metric.BreakerOpen: 0, metric.HeldMessages: 9, metric.ConsecutiveReceiveFailures: 3, metric.LastReceive: 7,
 	}
 	if diff := cmp.Diff(both, read()); diff != "" {
 		t.Errorf("while both run (-want +got):\n%s", diff)
@@ -240,7 +240,7 @@ func TestReplacedProcessorLosesNoCount(t *testing.T) {
 	before.Delete()
 	one := map[string]float64{
 		metric.MessagesReceived: 11, metric.ActiveHandlers: 2, metric.MaxHandlers: 8, metric.OldestHandlerAge: 60,
-		metric.ProcessorPaused: 0, metric.BreakerOpen: 0, metric.ConsecutiveReceiveFailures: 0, metric.LastReceive: 7,
+		metric.ProcessorPaused: 0, metric.BreakerOpen: 0, metric.HeldMessages: 4, metric.ConsecutiveReceiveFailures: 0, metric.LastReceive: 7,
 	}
 	if diff := cmp.Diff(one, read()); diff != "" {
 		t.Errorf("when the first is gone (-want +got):\n%s", diff)
@@ -392,7 +392,7 @@ func TestScrapesSeeWholeQueues(t *testing.T) {
 				n++
 			}
 		}
-		if gauges := 7; n != 0 && n != whole-gauges {
+		if gauges := 8; n != 0 && n != whole-gauges {
 			t.Errorf("a scrape saw %d series of a queue that has %d", n, whole-gauges)
 		}
 	}

@@ -70,6 +70,7 @@ const (
 	PerConsumer                  // a queue with a consumer in this process
 	PerAccount                   // a configured account
 	PerCheck                     // a health check, once for every probe it belongs to
+	PerScaled                    // a queue that a scaler asked about in the last ten minutes
 	PerProcess
 )
 
@@ -84,6 +85,8 @@ func (s Scope) String() string {
 		return "account"
 	case PerCheck:
 		return "health check and probe"
+	case PerScaled:
+		return "scaled queue"
 	case PerProcess:
 		return "process"
 	default:
@@ -192,6 +195,7 @@ type Size struct {
 	Consumers int // queues consumed by this process
 	Accounts  int
 	Checks    int  // health checks, counted once for every probe
+	Scaled    int  // queues that a scaler asks about
 	Compact   bool // the watcher exports the compact set
 }
 
@@ -211,6 +215,8 @@ func Series(s Size) int {
 			n += s.Consumers * d.Samples()
 		case PerAccount:
 			n += s.Accounts * d.Samples()
+		case PerScaled:
+			n += s.Scaled * d.Samples()
 		case PerCheck:
 			n += s.Checks * d.Samples()
 		default:

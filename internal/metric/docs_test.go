@@ -145,7 +145,7 @@ func cardinality() string {
 	alone := metric.Series(metric.Size{})
 	per := func(s metric.Size) int { return metric.Series(s) - alone }
 	queue, consumer := per(metric.Size{Queues: 1}), per(metric.Size{Consumers: 1})
-	account, check := per(metric.Size{Accounts: 1}), per(metric.Size{Checks: 1})
+	account, check, scaled := per(metric.Size{Accounts: 1}), per(metric.Size{Checks: 1}), per(metric.Size{Scaled: 1})
 	small := metric.Series(metric.Size{Queues: 1, Compact: true}) - alone
 	requests := metric.Of(metric.StorageRequestDuration)
 	operations := len(requests.Values(metric.LabelOperation))
@@ -154,10 +154,10 @@ func cardinality() string {
 
 A process exports at most
 
-    series = %d × queues + %d × consumers + %d × accounts + %d × checks + %d
+    series = %d × queues + %d × consumers + %d × accounts + %d × checks + %d × scaled queues + %d
 
 where *queues* are those watched, each with its poison queue; *consumers* those this process consumes; *checks* the
-health checks, counted once for every probe they belong to. No traffic, no message and no error adds to it. It is
+health checks, counted once for every probe they belong to; *scaled queues* those a scaler asks about. No traffic, no message and no error adds to it. It is
 less where gauges are absent, and where an account is not used for every operation: each of the %d accounts for %d of
 an account's series, and an account that is only watched uses two. With native histograms the protobuf format adds at
 most 160 buckets to each histogram, and no series. In the compact set a queue has %d series at most; a healthy idle one
@@ -165,7 +165,7 @@ has about twenty, and fifty in the full set.
 
 | queues | consumers | accounts | checks | series |
 |---|---|---|---|---|
-%s`, queue, consumer, account, check, alone, operations, requests.Samples()/operations, small, sizes())
+%s`, queue, consumer, account, check, scaled, alone, operations, requests.Samples()/operations, small, sizes())
 }
 
 func sizes() string {

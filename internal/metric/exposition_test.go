@@ -35,6 +35,11 @@ func everything(size metric.Size, opts metric.Options) prometheus.Gatherers {
 		bill.Age(name, time.Hour)
 		credentials.Watch(name, func() (time.Time, bool) { return time.Unix(1e9, 0), true })
 	}
+	metric.Scaling(reg, func(report func(account, queue string, age time.Duration)) {
+		for i := range size.Scaled {
+			report("thing-"+strconv.Itoa(i), "orders", time.Second)
+		}
+	})
 	metric.NewReload(reg)
 	metric.BuildInfo(reg, "v1.2.3", "0123abc", "go1.26")
 	metric.Health(reg, func(report func(probe, check string, status float64)) {
@@ -47,7 +52,7 @@ func everything(size metric.Size, opts metric.Options) prometheus.Gatherers {
 
 func TestExpositionPassesPromlint(t *testing.T) {
 	t.Parallel()
-	problems, err := testutil.GatherAndLint(everything(metric.Size{Queues: 2, Consumers: 2, Accounts: 2, Checks: 2}, metric.Options{}))
+	problems, err := testutil.GatherAndLint(everything(metric.Size{Queues: 2, Consumers: 2, Accounts: 2, Checks: 2, Scaled: 2}, metric.Options{}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +75,7 @@ func TestExpositionIsTheCatalogue(t *testing.T) {
 		}
 		want[d.Name] = family{d.Help, kind, slices.Sorted(slices.Values(d.LabelNames()))}
 	}
-	families, err := everything(metric.Size{Queues: 1, Consumers: 1, Accounts: 1, Checks: 1}, metric.Options{}).Gather()
+	families, err := everything(metric.Size{Queues: 1, Consumers: 1, Accounts: 1, Checks: 1, Scaled: 1}, metric.Options{}).Gather()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +138,7 @@ func TestNumberOfSeriesFollowsTheFormula(t *testing.T) {
 		"nothing configured":                   {},
 		"one queue, watched":                   {Queues: 1, Accounts: 1},
 		"one queue, watched and consumed":      {Queues: 1, Consumers: 1, Accounts: 1},
-		"many queues, a few consumers, checks": {Queues: 100, Consumers: 3, Accounts: 2, Checks: 7},
+		"many queues, a few consumers, checks": {Queues: 100, Consumers: 3, Accounts: 2, Checks: 7, Scaled: 4},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -151,7 +156,7 @@ var openMetricsSample = regexp.MustCompile(
 
 func TestExpositionParsesInEveryFormat(t *testing.T) {
 	t.Parallel()
-	size := metric.Size{Queues: 1, Consumers: 1, Accounts: 1, Checks: 1}
+	size := metric.Size{Queues: 1, Consumers: 1, Accounts: 1, Checks: 1, Scaled: 1}
 	gatherer := everything(size, metric.Options{Native: true})
 
 	text := expose(t, gatherer, expfmt.NewFormat(expfmt.TypeTextPlain))

@@ -11,6 +11,7 @@ type GaugeSet struct {
 	ActiveHandlers  int
 	MaxHandlers     int
 	OldestHandler   time.Duration // 0 when none runs
+	Held            int           // hidden on the processor's account
 	Paused          bool
 	BreakerOpen     bool      // handlers fail as a whole
 	ReceiveFailures int       // since the last success
@@ -33,6 +34,7 @@ func gaugeDefs() []gaugeDef {
 		def(OldestHandlerAge, func(g GaugeSet) float64 { return max(0, g.OldestHandler).Seconds() }),
 		def(ProcessorPaused, func(g GaugeSet) float64 { return truth(g.Paused) }),
 		def(BreakerOpen, func(g GaugeSet) float64 { return truth(g.BreakerOpen) }),
+		def(HeldMessages, func(g GaugeSet) float64 { return float64(g.Held) }),
 		def(ConsecutiveReceiveFailures, func(g GaugeSet) float64 { return float64(g.ReceiveFailures) }),
 		def(LastReceive, func(g GaugeSet) float64 { return timestamp(g.LastReceive) }),
 	}
@@ -55,6 +57,7 @@ func merge(readers []func() GaugeSet) (GaugeSet, bool) {
 		g := read()
 		sum.ActiveHandlers += g.ActiveHandlers
 		sum.MaxHandlers += g.MaxHandlers
+		sum.Held += g.Held
 		sum.OldestHandler = max(sum.OldestHandler, g.OldestHandler)
 		sum.Paused = sum.Paused && g.Paused
 		sum.BreakerOpen = sum.BreakerOpen || g.BreakerOpen

@@ -83,6 +83,7 @@ const (
 	OldestHandlerAge           = "queue_processor_oldest_handler_age_seconds"
 	ProcessorPaused            = "queue_processor_paused"
 	BreakerOpen                = "queue_processor_breaker_open"
+	HeldMessages               = "queue_processor_held_messages"
 	ConsecutiveReceiveFailures = "queue_processor_consecutive_receive_failures"
 	LastReceive                = "queue_processor_last_receive_timestamp_seconds"
 	LeaseRenewals              = "queue_lease_renewals_total"
@@ -101,6 +102,7 @@ const (
 const (
 	StorageRequestDuration      = "qwatch_storage_request_duration_seconds"
 	StorageMonthlyCost          = "qwatch_storage_estimated_monthly_cost"
+	ScalingSignalAge            = "qwatch_scaling_signal_age_seconds"
 	CredentialExpiry            = "qwatch_credential_expiry_timestamp_seconds"
 	ConfigLastReloadSuccessful  = "qwatch_config_last_reload_successful"
 	ConfigLastReloadSuccessTime = "qwatch_config_last_reload_success_timestamp_seconds"

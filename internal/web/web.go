@@ -29,6 +29,8 @@ type Options struct {
 	Processors func() []processor.Status
 	// Consumer returns the consumer of a queue in this process, nil when it has none. Nil: there are none.
 	Consumer func(account, queue string) Consumer
+	// Scaler answers what queues call for. Nil: nobody does, and the address is not there.
+	Scaler Scaler
 	// Tokens are who may steer consumers. Nil: nobody.
 	Tokens *Tokens
 	// Health mounts the probes. Required.
@@ -56,6 +58,7 @@ func Handler(o Options) http.Handler {
 	mux.Handle("/api/v1/queues", compress(get(h.queues)))
 	mux.Handle("/api/v1/queues/{account}/{queue}", compress(get(h.queue)))
 	h.mountProcessors(mux)
+	h.mountScaling(mux)
 	mux.HandleFunc("/api/", func(w http.ResponseWriter, r *http.Request) {
 		writeError(w, http.StatusNotFound, "there is no "+r.URL.Path)
 	})

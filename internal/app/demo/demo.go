@@ -27,6 +27,8 @@ type Options struct {
 	// Listen and Probes are the addresses of the two listeners. Default 127.0.0.1:9780
 	// and :9781. A port that is taken is replaced by a free one.
 	Listen, Probes string
+	// GRPC is the address of the KEDA scaler and of gRPC health. Default 127.0.0.1:9782; as above.
+	GRPC string
 	// Storage is where the embedded queue service listens. Default DevelopmentAddress;
 	// a port that is taken is replaced by a free one.
 	Storage string
@@ -52,6 +54,7 @@ func (o Options) withDefaults() Options {
 	}
 	set(&o.Listen, "127.0.0.1:9780")
 	set(&o.Probes, "127.0.0.1:9781")
+	set(&o.GRPC, "127.0.0.1:9782")
 	set(&o.Storage, DevelopmentAddress)
 	set(&o.Command, "qwatch")
 	if o.Summary == nil {
@@ -148,7 +151,7 @@ func (o Options) listen(ctx context.Context, what, flag, address string) (net.Li
 // too. Where no file can be written, as in an image without a temporary directory, file
 // is empty.
 func (o Options) configure(service *Service, handlers string) (cfg *config.Config, file string, remove func(), err error) {
-	text, err := configFile(service.ConnectionString(), handlers, o.Listen, o.Probes)
+	text, err := configFile(service.ConnectionString(), handlers, o.Listen, o.Probes, o.GRPC)
 	if err != nil {
 		return nil, "", nil, err
 	}

@@ -38,7 +38,7 @@ func TestTheDemoStartsSoonShowsThePromisedAndLeavesNothing(t *testing.T) {
 	begin := time.Now()
 	go func() {
 		done <- demo.Run(ctx, demo.Options{
-			Listen: "127.0.0.1:0", Probes: "127.0.0.1:0", Storage: "127.0.0.1:0", Seed: 7, Summary: s,
+			Listen: "127.0.0.1:0", Probes: "127.0.0.1:0", GRPC: "127.0.0.1:0", Storage: "127.0.0.1:0", Seed: 7, Summary: s,
 		})
 	}()
 	select {
@@ -115,7 +115,7 @@ func TestADemoThatIsStoppedWhileItStartsEndsCleanly(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	err := demo.Run(ctx, demo.Options{Listen: "127.0.0.1:0", Probes: "127.0.0.1:0", Storage: "127.0.0.1:0"})
+	err := demo.Run(ctx, demo.Options{Listen: "127.0.0.1:0", Probes: "127.0.0.1:0", GRPC: "127.0.0.1:0", Storage: "127.0.0.1:0"})
 	if err != nil {
 		t.Errorf("run: %v", err)
 	}
@@ -131,7 +131,7 @@ func TestTheDemoNeedsNoTemporaryDirectory(t *testing.T) {
 	var notices []string
 	go func() {
 		done <- demo.Run(ctx, demo.Options{
-			Listen: "127.0.0.1:0", Probes: "127.0.0.1:0", Storage: "127.0.0.1:0", Summary: s,
+			Listen: "127.0.0.1:0", Probes: "127.0.0.1:0", GRPC: "127.0.0.1:0", Storage: "127.0.0.1:0", Summary: s,
 			Notice: func(n string) {
 				mu.Lock()
 				defer mu.Unlock()

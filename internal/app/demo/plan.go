@@ -95,6 +95,7 @@ accounts:
 {{- range .Characters}}
       - name: {{.Name}}
 {{- if .Consumed}}
+        objective: {timeInQueue: 1m}
         consumer:
           handler:
             http: {url: "{{$.Handlers}}/{{.Name}}", timeout: 30s}
@@ -105,7 +106,8 @@ accounts:
 {{- end}}
 {{- end}}
 watch: {interval: 2s, idleInterval: 2s, patience: 30s}
-server: {listen: "{{.Listen}}", probes: "{{.Probes}}", grpc: off}
+server: {listen: "{{.Listen}}", probes: "{{.Probes}}", grpc: "{{.GRPC}}"}
+scaling: {handlingTime: 1s}
 `))
 
 // fileCharacter is what the template reads of a character.
@@ -117,13 +119,13 @@ type fileCharacter struct {
 }
 
 // configFile writes the configuration for a service, a handler server and listeners.
-func configFile(connection, handlers, listen, probes string) ([]byte, error) {
+func configFile(connection, handlers, listen, probes, grpc string) ([]byte, error) {
 	chars := characters()
 	data := struct {
-		Account, ConnectionString, Handlers, Listen, Probes string
-		Drain                                               time.Duration
-		Characters                                          []fileCharacter
-	}{account, connection, handlers, listen, probes, drainTimeout, make([]fileCharacter, 0, len(chars))}
+		Account, ConnectionString, Handlers, Listen, Probes, GRPC string
+		Drain                                                     time.Duration
+		Characters                                                []fileCharacter
+	}{account, connection, handlers, listen, probes, grpc, drainTimeout, make([]fileCharacter, 0, len(chars))}
 	for _, c := range chars {
 		data.Characters = append(data.Characters, fileCharacter{c.name, c.consumed, c.concurrency, c.visibility, c.retry})
 	}

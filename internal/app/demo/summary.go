@@ -25,6 +25,9 @@ func (o Options) summarize(r app.Running, file string, service *Service) error {
 	fmt.Fprintf(tw, "  metrics\t%s/metrics\n", main)
 	fmt.Fprintf(tw, "  API\t%s/api/v1/queues\n", main)
 	fmt.Fprintf(tw, "  probes\t%s/livez, /readyz, /startupz (?verbose)\n", probes)
+	if r.GRPC != nil {
+		fmt.Fprintf(tw, "  scaling\t%s/api/v1/scaling/%s/orders?strategy=drain, and KEDA's gRPC at %s\n", main, account, r.GRPC)
+	}
 	fmt.Fprintf(tw, "  storage\t%s\n", service.URL())
 	if file != "" {
 		fmt.Fprintf(tw, "  configuration\t%s (removed at the end)\n", file)
