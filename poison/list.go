@@ -2,8 +2,10 @@ package poison
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/qwatch/qwatch/queue"
@@ -25,6 +27,8 @@ type Entry struct {
 	ExpiresAt       *time.Time        `json:"expiresAt,omitempty"` // absent: never
 	Headers         map[string]string `json:"headers,omitempty"`
 	SizeBytes       int               `json:"sizeBytes"` // of the body; of the wire text where it cannot be read
+	// MayHaveBeenSent is when a replay that did not finish set out to send it again; nil: none did.
+	MayHaveBeenSent *time.Time `json:"mayHaveBeenSent,omitempty"`
 
 	message *queue.Message
 }
@@ -39,11 +43,12 @@ type Listing struct {
 	Peeked  int     // physical messages looked at
 	Others  int     // of those, messages of other queues that share the poison queue
 	Partial bool    // there are more than the look could reach
+	Unseen  int64   // of a walk: messages that somebody else keeps hidden, about
 }
 
 // List peeks at the poison queue of q: it changes nothing and sees up to 32 messages. A poison queue
 // that does not exist is an empty one. Messages without a record (bare copies by Azure Functions,
-// plain messages) belong to whichever queue asks.
+// plain messages) belong to whichever queue asks. Walk sees them all.
 func List(ctx context.Context, q *queue.Queue) (Listing, error) {
 	p := q.Poison()
 	if p == nil {
@@ -60,52 +65,123 @@ func List(ctx context.Context, q *queue.Queue) (Listing, error) {
 	if err != nil {
 		return Listing{}, err
 	}
+	var c Collector
 	l := Listing{Total: props.ApproximateMessages, Peeked: len(peeked.Messages)}
 	l.Partial = l.Peeked == queue.MaxReceive || l.Total > int64(l.Peeked)
-	at := map[[2]string]int{}
 	for _, m := range peeked.Messages {
 		e := entry(q.Name(), m)
 		if e.Queue != q.Name() {
 			l.Others++
 			continue
 		}
-		key := [2]string{e.Queue, e.MessageID}
-		if i, seen := at[key]; seen {
-			l.Entries[i].Copies++
-			continue
-		}
-		at[key] = len(l.Entries)
-		l.Entries = append(l.Entries, e)
+		c.Add(e)
 	}
+	l.Entries = c.Entries()
 	return l, nil
 }
 
+// Collector makes one entry of all the copies of a message. The zero value is ready.
+type Collector struct {
+	entries []Entry
+	at      map[identity]int
+}
+
+// Add adds an entry, or a copy of one, and says which.
+func (c *Collector) Add(e Entry) (first bool) {
+	if c.at == nil {
+		c.at = map[identity]int{}
+	}
+	id := e.identity()
+	if i, seen := c.at[id]; seen {
+		was := &c.entries[i]
+		was.Copies++
+		if was.MayHaveBeenSent == nil {
+			was.MayHaveBeenSent = e.MayHaveBeenSent
+		}
+		return false
+	}
+	c.at[id] = len(c.entries)
+	c.entries = append(c.entries, e)
+	return true
+}
+
+// Forget drops the messages of the entries, for those who want many without their bodies.
+func (e *Entry) Forget() { e.message = nil }
+
+// Entries returns what was added, in the order of the first copies.
+func (c *Collector) Entries() []Entry { return c.entries }
+
+// identity tells messages apart; it is short, because there may be many.
+type identity [16]byte
+
+func identify(parts ...string) identity {
+	h := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
+	return identity(h[:16])
+}
+
+// identity of the message that was dead-lettered, whichever copy e is of.
+func (e *Entry) identity() identity { return identify(e.Queue, e.MessageID) }
+
+// Time is when the message was dead-lettered, as well as is known: from the record, or by the copy's
+// insertion.
+func (e *Entry) Time() time.Time {
+	if e.DeadLetteredAt != nil {
+		return *e.DeadLetteredAt
+	}
+	return e.InsertedAt
+}
+
+// Body reads an entry's body as a T, with the serializer of the queue. Errors: those of queue.Decode.
+func Body[T any](e *Entry) (T, error) {
+	if e.message == nil {
+		var none T
+		return none, errors.New("the entry came without its message")
+	}
+	return queue.Decode[T](e.message)
+}
+
+const noKey = "encrypted, and no key is configured here: nothing more can be told of it"
+
 func entry(source string, m *queue.Message) Entry {
+	id := strings.Clone(m.ID) // what is kept of an entry must not keep the whole answer it came in
 	e := Entry{
-		MessageID: m.ID, PoisonMessageID: m.ID, Copies: 1, Category: CategoryOther, Queue: source,
+		MessageID: id, PoisonMessageID: id, Copies: 1, Category: CategoryOther, Queue: source,
 		InsertedAt: m.InsertedAt, Headers: m.Headers, SizeBytes: len(m.Body), message: m,
 	}
 	if m.ExpiresAt.Year() < 9999 && !m.ExpiresAt.IsZero() {
-		e.ExpiresAt = &m.ExpiresAt
-	}
-	if r := m.Record; r != nil {
-		e.Category, e.Reason, e.DequeueCount = known(r.Category), r.Reason, r.DequeueCount
-		e.BusinessKey, e.Attempts = r.BusinessKey, r.Attempts
-		if r.MessageID != "" {
-			e.MessageID = r.MessageID
-		}
-		if r.Queue != "" {
-			e.Queue = r.Queue
-		}
-		if !r.At.IsZero() {
-			e.DeadLetteredAt = &r.At
-		}
+		e.ExpiresAt = new(m.ExpiresAt)
 	}
 	if m.Err != nil {
 		e.SizeBytes = len(m.Text)
-		if m.Record == nil {
-			e.Category, e.Reason = CategoryDeserialization, m.Err.Error()
-		}
+	}
+	if r := m.Record; r != nil {
+		e.record(r)
+		return e
+	}
+	switch {
+	case errors.Is(m.Err, queue.ErrNoKey):
+		e.Reason = noKey
+	case errors.Is(m.Err, queue.ErrUnreadable):
+		e.Category, e.Reason = CategoryDeserialization, m.Err.Error()
+	case m.Err != nil: // a store or a key that is away says nothing about the message
+		e.Reason = m.Err.Error()
 	}
 	return e
+}
+
+func (e *Entry) record(r *queue.Record) {
+	e.Category, e.Reason, e.DequeueCount = known(r.Category), r.Reason, r.DequeueCount
+	e.BusinessKey, e.Attempts = r.BusinessKey, r.Attempts
+	if r.MessageID != "" {
+		e.MessageID = r.MessageID
+	}
+	if r.Queue != "" {
+		e.Queue = r.Queue
+	}
+	if !r.At.IsZero() {
+		e.DeadLetteredAt = new(r.At)
+	}
+	if !r.Replayed.IsZero() {
+		e.MayHaveBeenSent = new(r.Replayed)
+	}
 }

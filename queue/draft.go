@@ -15,6 +15,8 @@ type Draft struct {
 	env      *Envelope // nil: the message as it arrived
 	squeezed *Envelope // env compressed, once somebody asked
 	stored   *Envelope // env with its body in the store
+	base64   bool      // the message's text is Base64, on a queue that reads either
+	verbatim bool      // env's body is the message's whole text
 }
 
 // Draft starts a copy of a message whose queue has a poison queue. A queue that encrypts wraps a new
@@ -25,7 +27,7 @@ func (m *Message) Draft(ctx context.Context) (*Draft, error) {
 	case m.Err != nil && m.env == nil && CheckText(m.Text) == nil:
 		return d, nil
 	case m.Err != nil && m.env == nil: // the wire cannot carry it as it is, whoever put it there
-		d.env = newEnvelope([]byte(m.Text))
+		d.env, d.verbatim = newEnvelope([]byte(m.Text)), true
 	case m.env != nil:
 		d.env = m.env
 	default:
@@ -36,6 +38,7 @@ func (m *Message) Draft(ctx context.Context) (*Draft, error) {
 		return nil, fmt.Errorf("copy a message of %s: %w", m.q, err)
 	}
 	d.w = w
+	d.base64 = m.inBase64()
 	return d, nil
 }
 
@@ -46,6 +49,10 @@ func (d *Draft) with(rec Record, compress bool) []byte {
 		e = *d.stored
 	case compress:
 		e = *d.compressed()
+	}
+	rec.Base64, rec.Verbatim = d.base64, d.verbatim
+	if e.form != d.env.form || e.encoding != d.env.encoding {
+		rec.Packed = d.m.packing()
 	}
 	e.Record, e.Delay = &rec, 0 // the delay was the original's
 	return e.encode()

@@ -250,8 +250,12 @@ func TestMessagesThatCannotBeDecrypted(t *testing.T) {
 				if got := f.srv.Texts(queuetest.AccountName, "orders-poison"); len(got) != 1 || got[0] != tc.text {
 					t.Errorf("copied as %q", got)
 				}
+				want := poison.CategoryDeserialization
+				if errors.Is(m.Err, queue.ErrNoKey) {
+					want = poison.CategoryOther // it is not the message's fault that nobody here can read it
+				}
 				l, err := poison.List(f.ctx, f.q)
-				if err != nil || l.Entries[0].Category != poison.CategoryDeserialization {
+				if err != nil || l.Entries[0].Category != want {
 					t.Errorf("listed %+v, error %v", l, err)
 				}
 			})

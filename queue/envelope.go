@@ -35,7 +35,22 @@ type Record struct {
 	At           time.Time `json:"at"`           // service clock
 	BusinessKey  string    `json:"businessKey"`  // "": none is known
 	Attempts     []Attempt `json:"attempts"`     // that failed, in their order, as far as they are known
+
+	// How the original lay on its queue, where the copy does not show it. Message.Original reads these.
+	Packed   Packed    `json:"packed"`   // what the move packed the body of, to make the copy fit
+	Base64   bool      `json:"base64"`   // the original's text was Base64, on a queue that reads either
+	Verbatim bool      `json:"verbatim"` // the copy's body is the original's whole wire text
+	Replayed time.Time `json:"replayed"` // when somebody set out to send the message again; zero: never
 }
+
+// Packed says what a move to the poison queue compressed, or put into a body store, to make the copy fit.
+type Packed string
+
+// What was packed. Otherwise nothing was.
+const (
+	PackedBody     Packed = "body"     // the original was its body alone
+	PackedEnvelope Packed = "envelope" // the original was an envelope with the body as it is
+)
 
 // Attempt is one failed attempt at a message.
 type Attempt struct {
@@ -371,6 +386,18 @@ func (r *Record) encode() []byte {
 	}
 	if len(r.Attempts) > 0 {
 		b = append(b, ']')
+	}
+	if r.Packed != "" {
+		b = appendString(append(b, `,"packed":`...), string(r.Packed))
+	}
+	if r.Base64 {
+		b = append(b, `,"base64":true`...)
+	}
+	if r.Verbatim {
+		b = append(b, `,"verbatim":true`...)
+	}
+	if !r.Replayed.IsZero() {
+		b = appendString(append(b, `,"replayed":`...), r.Replayed.UTC().Format(time.RFC3339))
 	}
 	return append(b, '}')
 }

@@ -32,6 +32,9 @@ var (
 	ErrTooLarge = errors.New("message too large")
 	// ErrUnreadable: the message's text cannot be decoded.
 	ErrUnreadable = errors.New("unreadable message")
+	// ErrNoKey: the message is encrypted, and the queue was opened without a key. It says nothing about
+	// the message, which others may read; errors that wrap it wrap ErrUnreadable too.
+	ErrNoKey = errors.New("the message is encrypted, and this queue has no key")
 )
 
 var (

@@ -15,7 +15,7 @@ func (m *Message) Abandon(ctx context.Context, delay time.Duration) error {
 	if err := checkVisibility("abandon delay", delay, 0); err != nil {
 		return err
 	}
-	return m.update(ctx, delay, Abandoned)
+	return m.update(ctx, "", delay, Abandoned)
 }
 
 // Renew extends the lease to the visibility timeout from now (1 s to 7 days, whole seconds).
@@ -26,7 +26,7 @@ func (m *Message) Renew(ctx context.Context, visibility time.Duration) error {
 	if err := checkVisibility("visibility timeout", visibility, MinVisibility); err != nil {
 		return err
 	}
-	return m.update(ctx, visibility, Unsettled)
+	return m.update(ctx, "", visibility, Unsettled)
 }
 
 // AmbiguousDelete says whether Complete met a lost response and then found the message gone.
@@ -102,15 +102,15 @@ func (m *Message) delete(ctx context.Context, how Settlement) error {
 	return m.changed(how, m.q.traced(ctx, Call{Kind: kind, Message: m}, func(ctx context.Context, _ *Call) error { return m.remove(ctx, how) }))
 }
 
-func (m *Message) update(ctx context.Context, visibility time.Duration, how Settlement) error {
+func (m *Message) update(ctx context.Context, text string, visibility time.Duration, how Settlement) error {
 	if m.q == nil || m.q.cfg.Tracer == nil {
-		return m.changed(how, m.move(ctx, visibility, how))
+		return m.changed(how, m.move(ctx, text, visibility, how))
 	}
 	kind := CallRenew
 	if how == Abandoned {
 		kind = CallAbandon
 	}
-	return m.changed(how, m.q.traced(ctx, Call{Kind: kind, Message: m}, func(ctx context.Context, _ *Call) error { return m.move(ctx, visibility, how) }))
+	return m.changed(how, m.q.traced(ctx, Call{Kind: kind, Message: m}, func(ctx context.Context, _ *Call) error { return m.move(ctx, text, visibility, how) }))
 }
 
 // changed tells who watches the message what became of it.
@@ -142,7 +142,7 @@ func (m *Message) remove(ctx context.Context, how Settlement) error {
 	switch {
 	case err == nil:
 		m.end(how, nil)
-		if how == Completed && m.away() {
+		if how == Completed && m.away() && !m.keepsBody() {
 			m.q.unstore(ctx, m.env, "body of a completed message stays in its store")
 		}
 	case (trace.ambiguous || m.doubted() != Unsettled) && hasCode(err, "MessageNotFound"):
@@ -161,10 +161,14 @@ func (m *Message) remove(ctx context.Context, how Settlement) error {
 	return err
 }
 
-func (m *Message) move(ctx context.Context, visibility time.Duration, how Settlement) error {
+// move changes when the message becomes visible, and writes the text; "" is what it has.
+func (m *Message) move(ctx context.Context, text string, visibility time.Duration, how Settlement) error {
 	receipt, err := m.begin(ctx)
 	if err != nil {
 		return err
+	}
+	if text == "" {
+		text = m.wireText()
 	}
 	start := time.Now()
 	retry := m.q.acct.unambiguous
@@ -173,14 +177,14 @@ func (m *Message) move(ctx context.Context, visibility time.Duration, how Settle
 	}
 	ctx, trace, cancel := retry(ctx)
 	defer cancel()
-	r, err := m.q.client.UpdateMessage(ctx, m.ID, receipt, m.Text, &azqueue.UpdateMessageOptions{VisibilityTimeout: seconds(visibility)})
+	r, err := m.q.client.UpdateMessage(ctx, m.ID, receipt, text, &azqueue.UpdateMessageOptions{VisibilityTimeout: seconds(visibility)})
 	err = m.q.wrap(OpUpdate, err)
 	switch {
 	case err == nil && val(r.PopReceipt) == "" && how == Unsettled:
 		err = m.q.wrap(OpUpdate, errNoReceipt)
 		m.end(Unsettled, nil)
 	case err == nil:
-		m.end(how, func() { m.receipt, m.until = val(r.PopReceipt), start.Add(visibility) })
+		m.end(how, func() { m.receipt, m.until, m.text = val(r.PopReceipt), start.Add(visibility), text })
 	case m.doubted() != Unsettled && hasCode(err, "MessageNotFound"):
 		m.end(m.doubted(), func() { m.unsure = true })
 		return ErrSettled

@@ -65,6 +65,8 @@ type Message struct {
 	busy    bool                // a settling or renewing call is under way
 	free    chan struct{}       // closed at the end of that call; nil while nobody waits
 	receipt string
+	text    string // what a call of ours wrote in the place of Text; "" while nothing was
+	kept    bool   // the body stays in its store when the message is completed
 	leased  bool
 	until   time.Time // local clock: when the lease lapses
 	settled Settlement

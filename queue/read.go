@@ -26,7 +26,7 @@ func (m *Message) read() {
 
 func (m *Message) readSealed(b []byte) {
 	if m.q.cfg.KeyWrapper == nil {
-		m.Err = fmt.Errorf("%w: the message is encrypted, and this queue has no key", ErrUnreadable)
+		m.Err = fmt.Errorf("%w: %w", ErrUnreadable, ErrNoKey)
 		return
 	}
 	sealed, err := encryption.Parse(b)
