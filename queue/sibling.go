@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 )
 
@@ -36,12 +38,66 @@ func (s BlobService) Options() azcore.ClientOptions {
 // NAME.queue.… to NAME.blob.…, and for an emulator port 10001 to 10000. Errors: the endpoint cannot be
 // told or is none; the account's SAS is not for blobs. It makes no request.
 func (a *Account) BlobService(endpoint string) (BlobService, error) {
-	at, err := a.blobEndpoint(endpoint)
-	if err == nil {
-		err = a.signsBlobs(at)
+	at, o, err := a.sibling(blobs, endpoint)
+	if err == nil && a.signIn.key != nil {
+		var sign policy.Policy
+		if sign, err = keyPolicy(a.signIn.key); err == nil {
+			o.PerRetryPolicies = append(o.PerRetryPolicies, sign)
+		}
 	}
 	if err != nil {
 		return BlobService{}, fmt.Errorf("blob service of account %q: %w", a.cfg.Name, err)
+	}
+	return BlobService{URL: at.String(), options: o}, nil
+}
+
+// Table returns a client of an Azure table beside the account's queues, signed in to as the account is,
+// rotations included, and told to the account's observer. An empty endpoint is derived from the queue
+// endpoint, NAME.queue.… to NAME.table.…, and for an emulator port 10001 to 10002. The retry policy is the
+// SDK's own. Errors: the endpoint cannot be told or is none; the account's SAS is not for tables; the name is
+// not 3 to 63 letters and digits that begin with a letter. It makes no request.
+func (a *Account) Table(name, endpoint string) (*aztables.Client, error) {
+	at, o, err := a.sibling(tables, endpoint)
+	if err == nil && !tableName.MatchString(name) {
+		err = fmt.Errorf("%q is not the name of a table: 3 to 63 letters and digits, a letter first", name)
+	}
+	var service *aztables.ServiceClient
+	switch {
+	case err != nil:
+	case a.signIn.key != nil:
+		service, err = aztables.NewServiceClientWithSharedKey(at.String(), a.signIn.tableKey, &aztables.ClientOptions{ClientOptions: o})
+	default:
+		service, err = aztables.NewServiceClientWithNoCredential(at.String(), &aztables.ClientOptions{ClientOptions: o})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("table service of account %q: %w", a.cfg.Name, err)
+	}
+	return service.NewClient(name), nil
+}
+
+var tableName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9]{2,62}$`)
+
+// siblingService is a service beside the queues.
+type siblingService struct {
+	name, port string // as hosts spell it, and an emulator's port
+	letter     string // in a SAS
+	types      string // of a SAS: what the requests are about
+	need       string
+}
+
+var (
+	blobs  = siblingService{name: "blob", port: "10000", letter: "b", types: "o", need: "ss=bq"}
+	tables = siblingService{name: "table", port: "10002", letter: "t", types: "o", need: "ss=qt"}
+)
+
+// sibling returns where a service is, and options for a client of it: all but a key's signature.
+func (a *Account) sibling(s siblingService, endpoint string) (*url.URL, azcore.ClientOptions, error) {
+	at, err := a.siblingEndpoint(s, endpoint)
+	if err == nil {
+		err = a.signs(s, at)
+	}
+	if err != nil {
+		return nil, azcore.ClientOptions{}, err
 	}
 	next := a.cfg.Transport
 	if next == nil {
@@ -58,60 +114,53 @@ func (a *Account) BlobService(endpoint string) (BlobService, error) {
 		o.PerRetryPolicies = append(o.PerRetryPolicies, bearer(a.signIn.identity))
 	}
 	o.PerRetryPolicies = append(o.PerRetryPolicies, siblingObserver{a})
-	if a.signIn.key != nil {
-		sign, err := keyPolicy(a.signIn.key)
-		if err != nil {
-			return BlobService{}, fmt.Errorf("blob service of account %q: %w", a.cfg.Name, err)
-		}
-		o.PerRetryPolicies = append(o.PerRetryPolicies, sign)
-	}
-	return BlobService{URL: at.String(), options: o}, nil
+	return at, o, nil
 }
 
-// blobEndpoint checks the endpoint that was given, or derives it.
-func (a *Account) blobEndpoint(given string) (*url.URL, error) {
+// siblingEndpoint checks the endpoint that was given, or derives it.
+func (a *Account) siblingEndpoint(s siblingService, given string) (*url.URL, error) {
 	if given == "" {
 		host := a.endpoint.host
 		switch account, rest, ok := strings.Cut(host, ".queue."); {
 		case ok:
-			host = account + ".blob." + rest
+			host = account + "." + s.name + "." + rest
 		case a.endpoint.base != "" && strings.HasSuffix(host, ":"+devPort):
-			host = strings.TrimSuffix(host, devPort) + "10000"
+			host = strings.TrimSuffix(host, devPort) + s.port
 		default:
-			return nil, fmt.Errorf("its endpoint cannot be told from the queue endpoint %s: set the blob endpoint", a.URL())
+			return nil, fmt.Errorf("its endpoint cannot be told from the queue endpoint %s: set the %s endpoint", a.URL(), s.name)
 		}
 		return &url.URL{Scheme: a.endpoint.scheme, Host: host, Path: a.endpoint.base}, nil
 	}
 	u, err := url.Parse(strings.TrimRight(strings.TrimSpace(given), "/"))
 	switch {
 	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
-		return nil, errors.New("the blob endpoint is not a URL like https://NAME.blob.core.windows.net")
+		return nil, fmt.Errorf("the %s endpoint is not a URL like https://NAME.%s.core.windows.net", s.name, s.name)
 	case hasSignature(u.RawQuery):
-		return nil, errors.New("the blob endpoint carries a SAS: end it before the ?; the account's own sign-in is used")
+		return nil, fmt.Errorf("the %s endpoint carries a SAS: end it before the ?; the account's own sign-in is used", s.name)
 	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "" || u.User != nil:
-		return nil, errors.New("the blob endpoint has more than scheme, host and account: end it there")
+		return nil, fmt.Errorf("the %s endpoint has more than scheme, host and account: end it there", s.name)
 	case strings.Count(u.Path, "/") > 1:
-		return nil, errors.New("the blob endpoint goes beyond the account: end it there")
+		return nil, fmt.Errorf("the %s endpoint goes beyond the account: end it there", s.name)
 	}
 	return &url.URL{Scheme: u.Scheme, Host: strings.ToLower(u.Host), Path: u.Path}, nil
 }
 
-// signsBlobs says why the account's sign-in is no good for blobs, where that can be told.
-func (a *Account) signsBlobs(at *url.URL) error {
+// signs says why the account's sign-in is no good for a service, where that can be told.
+func (a *Account) signs(s siblingService, at *url.URL) error {
 	tok := a.signIn.sas.Load()
 	switch {
 	case a.signIn.identity != nil && at.Scheme != "https":
-		return errors.New("an identity's token is only sent over https, but the blob endpoint is http")
+		return fmt.Errorf("an identity's token is only sent over https, but the %s endpoint is http", s.name)
 	case tok == nil:
 		return nil
 	case tok.httpsOnly && at.Scheme != "https":
-		return errors.New("the SAS is for https only (spr=), but the blob endpoint is http")
+		return fmt.Errorf("the SAS is for https only (spr=), but the %s endpoint is http", s.name)
 	case tok.services == "":
-		return errors.New("the SAS is for one queue: use an account SAS for blobs too (ss=bq), a key or an identity")
-	case !strings.Contains(tok.services, "b"):
-		return fmt.Errorf("the SAS is not for blobs: its services (ss=%s) lack b", tok.services)
-	case !strings.Contains(tok.types, "o"):
-		return fmt.Errorf("the SAS is not for blobs: its resource types (srt=%s) lack o", tok.types)
+		return fmt.Errorf("the SAS is for one queue: use an account SAS for %ss too (%s), a key or an identity", s.name, s.need)
+	case !strings.Contains(tok.services, s.letter):
+		return fmt.Errorf("the SAS is not for %ss: its services (ss=%s) lack %s", s.name, tok.services, s.letter)
+	case !strings.Contains(tok.types, s.types):
+		return fmt.Errorf("the SAS is not for %ss: its resource types (srt=%s) lack %s", s.name, tok.types, s.types)
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 )
 
@@ -20,6 +21,7 @@ type signIn struct {
 	account  string // AccountConfig.AccountName
 	endpoint endpoint
 	key      *azqueue.SharedKeyCredential
+	tableKey *aztables.SharedKeyCredential // the same key
 	sas      atomic.Pointer[sasToken]
 	identity azcore.TokenCredential
 
@@ -165,10 +167,13 @@ func (s *signIn) useKey(secret Secret) error {
 		return err
 	}
 	if s.key != nil {
-		return s.key.SetAccountKey(key)
+		return errors.Join(s.key.SetAccountKey(key), s.tableKey.SetAccountKey(key))
 	}
 	if s.endpoint.account == "" {
 		return errors.New("the endpoint does not tell the storage account that the key belongs to: set accountName")
+	}
+	if s.tableKey, err = aztables.NewSharedKeyCredential(s.endpoint.account, key); err != nil {
+		return err
 	}
 	s.key, err = azqueue.NewSharedKeyCredential(s.endpoint.account, key)
 	return err

@@ -159,6 +159,9 @@ func (s *service) consumer(q FleetQueue, c *config.Consumer, metrics *processor.
 	if o := q.Config.Objective; o != nil {
 		cfg.Objective = o.TimeInQueue
 	}
+	if err := recordKeeping(&cfg, q, c, s.log); err != nil {
+		return nil, err
+	}
 	cfg.Ready, cfg.Logger, cfg.Metrics = s.ready, s.log, metrics
 	cfg.Beat = s.loop("processor "+q.String(), processorBound)
 	if s.follow != nil {
@@ -236,7 +239,9 @@ func operations(a config.Account) []string {
 	if a.Discovery != nil {
 		ops = append(ops, queue.OpList)
 	}
-	if slices.ContainsFunc(a.Queues, func(q config.Queue) bool { return q.LargeMessages != nil }) {
+	if slices.ContainsFunc(a.Queues, func(q config.Queue) bool {
+		return q.LargeMessages != nil || q.Consumer != nil && (q.Consumer.FailureRecords != nil || q.Consumer.Idempotency != nil)
+	}) {
 		ops = append(ops, queue.OpOther)
 	}
 	for _, q := range a.Queues {

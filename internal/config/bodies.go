@@ -91,15 +91,19 @@ func (v *validator) largeMessages(key string, l *LargeMessages) {
 			v.say(at, "%s is not the name of a container: %s", v.shown(at, l.Container), problem)
 		}
 	}
-	at := key + ".endpoint"
+	v.serviceEndpoint(key+".endpoint", l.Endpoint)
+}
+
+// serviceEndpoint checks the endpoint of a service beside the queues.
+func (v *validator) serviceEndpoint(at, endpoint string) {
 	if !v.set(at) {
 		return
 	}
-	if problem := urlFault(l.Endpoint); problem != "" {
+	if problem := urlFault(endpoint); problem != "" {
 		v.say(at, "%s", problem)
 		return
 	}
-	if u, err := url.Parse(l.Endpoint); err == nil && (u.RawQuery != "" || u.User != nil || u.Fragment != "") {
+	if u, err := url.Parse(endpoint); err == nil && (u.RawQuery != "" || u.User != nil || u.Fragment != "") {
 		v.say(at, "has more than scheme, host and account; end it there: the account's own sign-in is used")
 	}
 }

@@ -112,6 +112,13 @@ type Consumer struct {
 	// Breaker stops receiving while handlers fail as a whole, so that an outage of what they call costs
 	// no message its attempts. Default true.
 	Breaker bool `yaml:"breaker"`
+	// BusinessKey names the operation that a message asks for, in poison and failure records and for
+	// Idempotency. Default nil: none.
+	BusinessKey *BusinessKey `yaml:"businessKey"`
+	// FailureRecords keeps an inspection record of every dead-lettered message. Nil: off.
+	FailureRecords *FailureRecords `yaml:"failureRecords"`
+	// Idempotency does the operation of a business key once. Nil: at each delivery.
+	Idempotency *Idempotency `yaml:"idempotency"`
 	// RateLimit bounds how many messages are taken. Default nil: as many as can be handled.
 	RateLimit *RateLimit `yaml:"rateLimit"`
 	// EmptyBackoff is the pause between two receives of an empty queue.

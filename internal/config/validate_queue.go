@@ -159,6 +159,7 @@ func (v *validator) ranges(key string, s *Settings) {
 	if c.Retry.Jitter < 0 || c.Retry.Jitter > 1 {
 		v.say(key+".retry.jitter", "%s is not a share; use 0 to 1", v.number(key+".retry.jitter", c.Retry.Jitter))
 	}
+	v.records(key, c)
 	if r := c.RateLimit; r != nil {
 		at := key + ".rateLimit"
 		if v.set(at+".perSecond") && r.PerSecond <= 0 {
@@ -199,6 +200,7 @@ func (v *validator) consumer(key string, q *Queue) {
 		v.say(key+".monitorOnly", "cannot be with a consumer (line %d): it says that no consumer is expected; remove one of the two", v.line(key+".consumer"))
 	}
 	key += ".consumer"
+	v.keyed(key, c)
 	at := key + ".handler"
 	switch h := c.Handler; {
 	case h.HTTP == nil && h.Exec == nil:
