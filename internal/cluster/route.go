@@ -56,11 +56,15 @@ func Pass(w http.ResponseWriter, a *Answer, err error) {
 
 // refuse answers with an error as the API has it.
 func refuse(w http.ResponseWriter, status int, message string) {
-	body, err := json.Marshal(struct {
+	writeJSON(w, status, struct {
 		Error string `json:"error"`
 	}{message})
+}
+
+func writeJSON(w http.ResponseWriter, status int, v any) {
+	body, err := json.Marshal(v)
 	if err != nil {
-		body = []byte(`{"error":"the message cannot be written as JSON"}`)
+		status, body = http.StatusInternalServerError, []byte(`{"error":"the answer cannot be written as JSON"}`)
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")

@@ -124,6 +124,16 @@ type Watch struct {
 	Series string `yaml:"series"`
 	// PricePer10kTransactions of storage, in any currency, for the estimated bill. Default 0: none is made.
 	PricePer10kTransactions float64 `yaml:"pricePer10kTransactions" cfg:"omitempty"`
+	// Mode is how several replicas share the watching: ModeSingle (also ""), ModeLeader or ModeShard. Default: ModeSingle.
+	Mode string `yaml:"mode" cfg:"omitempty"`
+	// Leader is set with ModeLeader only.
+	Leader *Leader `yaml:"leader"`
+	// Shard is set with ModeShard only.
+	Shard *Shard `yaml:"shard"`
+	// Peers says how the replicas talk to each other. Nil: in plain, without credentials.
+	Peers *Peers `yaml:"peers"`
+	// Canary measures a message's way through storage. Nil: off.
+	Canary *Canary `yaml:"canary"`
 }
 
 // The sets of series about watched queues.

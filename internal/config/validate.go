@@ -61,6 +61,7 @@ func (v *validator) config() {
 	}
 	v.watch()
 	v.scaling()
+	v.cluster()
 	v.server()
 	v.telemetry()
 }
