@@ -132,14 +132,15 @@ func (c Config) limit() float64 {
 
 // Collector polls queues and keeps what it saw. Its methods are safe for concurrent use.
 type Collector struct {
-	cfg      Config
-	log      *slog.Logger
-	families []family // by name
-	seed     uint64   // of what is random
-	epoch    time.Time
+	log   *slog.Logger
+	beat  func()
+	seed  uint64 // of what is random
+	epoch time.Time
 
+	families    atomic.Pointer[[]family] // by name
 	fleet       atomic.Pointer[fleet]
 	setting     sync.Mutex // guards what follows, and is held while a new fleet is made
+	cfg         Config     // without targets and discovery: the fleet has them
 	given       []Target
 	discoveries map[string]*finder // by account
 	changed     chan struct{}      // a new fleet is there
@@ -160,14 +161,13 @@ func newCollector(cfg Config, seed uint64) (*Collector, error) {
 		return nil, fmt.Errorf("collector: %w", err)
 	}
 	c := &Collector{
-		cfg: cfg, log: cfg.Logger.With("component", "collector"), families: families(cfg.Compact), seed: seed, epoch: time.Now(),
+		log: cfg.Logger.With("component", "collector"), beat: cfg.Beat, seed: seed, epoch: time.Now(),
 		changed: make(chan struct{}, 1), contacted: make(chan struct{}),
 	}
 	c.fleet.Store(&fleet{})
-	if err := c.SetFleet(cfg.Targets, cfg.Discovery); err != nil {
+	if err := c.SetConfig(cfg); err != nil {
 		return nil, err
 	}
-	c.cfg.Targets, c.cfg.Discovery = nil, nil // the fleet has them
 	return c, nil
 }
 
@@ -228,7 +228,7 @@ func (c *Collector) Run(ctx context.Context) error {
 		}
 		warned = c.warn(f, warned)
 		if _, at := c.LastTurn(); at.IsZero() || time.Since(at) < wedged {
-			c.cfg.Beat()
+			c.beat()
 		}
 		select {
 		case <-ctx.Done():

@@ -25,6 +25,7 @@ type finder struct {
 	discovered
 	listing listing
 	targets map[string]Target // chosen from listing
+	before  map[string]Target // chosen by the discovery that this one replaced
 	faults  string            // as they were last logged
 }
 
@@ -40,7 +41,10 @@ type discovered struct {
 
 // choose looks through the last listing.
 func (f *finder) choose(given []Target, cfg *Config) selection {
-	c := chooser{Discovery: &f.Discovery, listing: f.listing, given: map[string]Target{}, kept: f.targets, cfg: cfg}
+	c := chooser{Discovery: &f.Discovery, listing: f.listing, given: map[string]Target{}, kept: f.targets, known: f.targets, cfg: cfg}
+	if f.targets == nil {
+		c.known = f.before
+	}
 	for _, t := range given {
 		if k := t.id(); k.account == f.Account.Name() {
 			c.given[k.queue] = t

@@ -186,8 +186,9 @@ func timestamp(t time.Time) float64 {
 // other results.
 func (c *Collector) Gather() ([]*dto.MetricFamily, error) {
 	s := c.scrape()
-	out := make([]*dto.MetricFamily, 0, len(c.families))
-	for _, fam := range c.families {
+	fams := *c.families.Load()
+	out := make([]*dto.MetricFamily, 0, len(fams))
+	for _, fam := range fams {
 		got := newSamples(fam.Type == metric.Counter, len(s.queues))
 		fam.collect(s, got.add)
 		if len(got.list) == 0 {
@@ -225,8 +226,9 @@ func (f Family) Each(yield func(labels []*dto.LabelPair, value float64)) { f.col
 // come, which saves a large fleet's scrape most of its time and memory. A family may have no sample.
 func (c *Collector) Families() []Family {
 	s := c.scrape()
-	out := make([]Family, len(c.families))
-	for i, f := range c.families {
+	fams := *c.families.Load()
+	out := make([]Family, len(fams))
+	for i, f := range fams {
 		out[i] = Family{f.Name, f.Help, f.Type == metric.Counter, func(to sink) { f.collect(s, to) }}
 	}
 	return out

@@ -24,16 +24,16 @@ type account struct {
 	ref     atomic.Pointer[queue.Account]
 	labels  []*dto.LabelPair // of the account's own series
 	limiter *rate.Limiter
-	limit   float64       // requests/s; +Inf: none
 	turned  atomic.Int64  // Unix nanoseconds of the loop's last turn; 0: it does not run
 	wake    chan struct{} // there may be something to do
 	listed  chan struct{} // the account is to be listed at once
 
-	random   *rand.Rand // under mu
-	epoch    time.Time  // what histories count from
-	patience patience
+	random *rand.Rand // under mu
+	epoch  time.Time  // what histories count from
 
 	mu        sync.Mutex
+	limit     float64 // requests/s; +Inf: none
+	patience  patience
 	plan      plan
 	load      float64 // requests/s that all watches take
 	watches   []*watch
@@ -42,21 +42,35 @@ type account struct {
 	incidents incidents
 }
 
-func newAccount(name string, cfg Config, seed uint64, epoch time.Time, l *labeller) *account {
-	a := &account{
+func newAccount(name string, seed uint64, epoch time.Time, l *labeller) *account {
+	return &account{
 		name: name, labels: l.make(l.account, func(string) string { return name }),
 		wake: make(chan struct{}, 1), listed: make(chan struct{}, 1), incidents: incidents{},
-		random: rand.New(rand.NewPCG(seed, hashOf(name))), epoch: epoch, patience: patience(cfg.Patience),
+		random: rand.New(rand.NewPCG(seed, hashOf(name))), epoch: epoch,
 	}
+}
+
+// configure takes what of the configuration is for the account alone.
+func (a *account) configure(cfg Config) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.patience = patience(cfg.Patience)
 	limit := cfg.limit()
-	a.limit = limit
-	if math.IsInf(limit, 1) {
-		a.limiter = rate.NewLimiter(rate.Inf, 0)
-	} else {
-		// A small burst: a few queues are polled at once, and no second sees much more than the limit.
-		a.limiter = rate.NewLimiter(rate.Limit(limit), max(2, int(limit/10)))
+	if a.limiter != nil && limit == a.limit {
+		return
 	}
-	return a
+	a.limit = limit
+	r, burst := rate.Inf, 0
+	if !math.IsInf(limit, 1) {
+		// A small burst: a few queues are polled at once, and no second sees much more than the limit.
+		r, burst = rate.Limit(limit), max(2, int(limit/10))
+	}
+	if a.limiter == nil {
+		a.limiter = rate.NewLimiter(r, burst)
+		return
+	}
+	a.limiter.SetLimit(r)
+	a.limiter.SetBurst(burst)
 }
 
 func (a *account) turn(now time.Time) { a.turned.Store(now.UnixNano()) }

@@ -32,7 +32,8 @@ type chooser struct {
 	*Discovery
 	listing listing
 	given   map[string]Target // the account's configured targets, by name
-	kept    map[string]Target // what was chosen before, by name
+	kept    map[string]Target // what was chosen before and stays as it is, by name
+	known   map[string]Target // what was chosen before, by name
 	cfg     *Config
 
 	selection
@@ -101,7 +102,7 @@ func (c *chooser) asked() (mains, poisons []string) {
 
 func (c *chooser) keptFirst(names []string, key func(string) string) {
 	rank := func(name string) int {
-		if _, ok := c.kept[key(name)]; ok {
+		if _, ok := c.known[key(name)]; ok {
 			return 0
 		}
 		return 1

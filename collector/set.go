@@ -20,17 +20,56 @@ func (c *Collector) SetTargets(targets []Target) error {
 // listing of an account found is looked through at once with the new Discovery, and the account is
 // listed anew. On an error nothing changes.
 func (c *Collector) SetFleet(targets []Target, discoveries []Discovery) error {
-	discoveries, err := checkDiscoveries(discoveries)
-	if err != nil {
+	c.setting.Lock()
+	defer c.setting.Unlock()
+	cfg := c.cfg
+	cfg.Targets, cfg.Discovery = targets, discoveries
+	return c.setConfig(cfg)
+}
+
+// SetConfig is SetFleet with the targets and the discovery of cfg, and replaces everything else in the
+// configuration as well, but Owns, Beat and Logger. On an error nothing changes.
+func (c *Collector) SetConfig(cfg Config) error {
+	cfg = cfg.WithDefaults()
+	if err := cfg.validate(); err != nil {
 		return fmt.Errorf("collector: %w", err)
 	}
 	c.setting.Lock()
 	defer c.setting.Unlock()
+	return c.setConfig(cfg)
+}
+
+// setConfig sets a configuration that is good by itself. The setting lock is held.
+func (c *Collector) setConfig(cfg Config) error {
+	targets := cfg.Targets
+	discoveries, err := checkDiscoveries(cfg.Discovery)
+	if err != nil {
+		return fmt.Errorf("collector: %w", err)
+	}
+	before := c.cfg
+	cfg.Targets, cfg.Discovery = nil, nil
+	if before.Owns != nil {
+		cfg.Owns = before.Owns
+	}
+	c.cfg = cfg
+	if err := c.setFinders(targets, discoveries); err != nil {
+		c.cfg = before
+		return err
+	}
+	if fams := c.families.Load(); fams == nil || before.Compact != cfg.Compact {
+		made := families(cfg.Compact)
+		c.families.Store(&made)
+	}
+	return nil
+}
+
+// setFinders replaces targets and discoveries. The setting lock is held.
+func (c *Collector) setFinders(targets []Target, discoveries []Discovery) error {
 	finders := make(map[string]*finder, len(discoveries))
 	for _, d := range discoveries {
 		f := &finder{Discovery: d}
 		if before := c.discoveries[d.Account.Name()]; before != nil {
-			f.discovered, f.listing = before.discovered, before.listing
+			f.discovered, f.listing, f.before = before.discovered, before.listing, before.targets
 		}
 		finders[d.Account.Name()] = f
 	}
@@ -97,8 +136,9 @@ func (c *Collector) build(targets []Target) {
 	for name, specs := range byAccount {
 		a := old.account(name)
 		if a == nil {
-			a = newAccount(name, c.cfg, c.seed, c.epoch, l)
+			a = newAccount(name, c.seed, c.epoch, l)
 		}
+		a.configure(c.cfg)
 		if len(specs) > 0 {
 			a.ref.Store(specs[0].queue.Account())
 		} else {

@@ -64,7 +64,7 @@ const (
 type Result struct {
 	Status Status // zero: OK
 	Reason Reason // why not, in one word
-	Detail string // why not, for people; one line, no secrets: anyone may read it
+	Detail string // why not, or what to know though it is ok; for people, one line, no secrets: anyone may read it
 }
 
 // Probe is a set of probes.

@@ -113,7 +113,11 @@ func text(r Report, verbose bool) []byte {
 			fmt.Fprintf(&b, "[+]%s excluded\n", oneLine(c.Name))
 		case c.Excluded, c.Status == OK && !verbose:
 		case c.Status == OK:
-			fmt.Fprintf(&b, "[+]%s ok\n", oneLine(c.Name))
+			fmt.Fprintf(&b, "[+]%s ok", oneLine(c.Name))
+			if c.Detail != "" {
+				b.WriteString(": " + oneLine(c.Detail))
+			}
+			b.WriteByte('\n')
 		default:
 			mark := "-"
 			if c.Status == Degraded {

@@ -38,8 +38,8 @@ type Processor struct {
 	lastTurn    atomic.Int64 // Unix nanoseconds
 	lastReceive atomic.Int64
 	lastError   atomic.Pointer[queue.Result] // of the present incident
-	handled     atomic.Uint64 // handler calls that have ended
-	handlerTime atomic.Int64  // nanoseconds they took
+	handled     atomic.Uint64                // handler calls that have ended
+	handlerTime atomic.Int64                 // nanoseconds they took
 	receives    incident
 	deletes     incident
 	updates     incident

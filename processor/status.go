@@ -50,12 +50,12 @@ type Status struct {
 	LastTurn        time.Time     // when the loop last showed that it is alive; zero before Run
 	// Held is how many messages are invisible on the processor's account: leased, in a retry delay, or
 	// left to their lease.
-	Held      int
+	Held int
 	// Handled is how many handler calls have ended since New, whatever came of them, and HandlerTime how
 	// long they took together.
 	Handled     uint64
 	HandlerTime time.Duration
-	LastError string // the class of the present receive failures, such as "auth"; "" when there are none
+	LastError   string // the class of the present receive failures, such as "auth"; "" when there are none
 }
 
 // Status returns what the processor is doing. It waits for nothing.
@@ -98,6 +98,14 @@ func (p *Processor) Pause() { p.setPaused(true) }
 // Resume ends Pause, and receives at once.
 func (p *Processor) Resume() { p.setPaused(false) }
 
+// Paused says whether Pause was called, and Resume not since. Status tells it only of a processor that would
+// otherwise receive.
+func (p *Processor) Paused() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.paused
+}
+
 func (p *Processor) setPaused(paused bool) {
 	p.mu.Lock()
 	changed := p.paused != paused
@@ -137,6 +145,6 @@ func (p *Processor) gauges() metric.GaugeSet {
 	return metric.GaugeSet{
 		ActiveHandlers: s.Handlers, MaxHandlers: s.MaxHandlers, OldestHandler: s.OldestHandler,
 		Paused: s.State == StatePaused, BreakerOpen: s.BreakerOpen, ReceiveFailures: s.ReceiveFailures, LastReceive: s.LastReceive,
-		Held: s.Held,
+		Held: s.Held, Ended: s.State == StateStopped,
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/qwatch/qwatch/internal/app"
+	"github.com/qwatch/qwatch/internal/config"
 )
 
 func (c *cli) runCommand() *cobra.Command {
@@ -21,8 +22,9 @@ func (c *cli) runCommand() *cobra.Command {
 
 It starts whether or not storage can be reached, and runs until SIGINT or SIGTERM: then
 /readyz answers 503, consumers finish what they hold within their drain timeout, and the
-exit status is 0. A second signal ends it at once. A changed configuration takes a restart;
-SIGHUP changes nothing, which the log then says. Logs go to standard error.`,
+exit status is 0. A second signal ends it at once. SIGHUP, and POST /-/reload by an operator,
+read the configuration again: what was added, changed or removed takes effect, and a faulty
+file changes nothing. Logs go to standard error.`,
 		Example: "  qwatch run -c qwatch.yaml\n  qwatch run -c qwatch.yaml --log-format json --log-level debug",
 		Args:    none,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -51,6 +53,7 @@ func (c *cli) run(ctx context.Context, logger *slog.Logger) error {
 	defer signal.Stop(hangup)
 	b := build()
 	return configError(app.Run(ctx, app.Options{
-		Config: cfg, Logger: logger, Version: b.Version, Revision: b.Commit, Reload: hangup,
+		Config: cfg, Logger: logger, Version: b.Version, Revision: b.Commit,
+		Load: func() (*config.Config, []config.Warning, error) { return config.Load(c.configFile(), nil) }, Reload: hangup,
 	}))
 }

@@ -45,8 +45,9 @@ type Options struct {
 	Listen func(ctx context.Context, setting, address string) (net.Listener, error)
 	// Lookup resolves the names of scaling.peers. Nil: the system's resolver.
 	Lookup func(ctx context.Context, host string) ([]string, error)
-	// Reload asks, with each value, for the configuration to be read again. That is not available
-	// yet: the log says so, and the metric of the last reload counts it as refused. Nil: nobody asks.
+	// Load reads the configuration anew, for a reload. Nil: it cannot be reloaded.
+	Load Loader
+	// Reload asks, with each value, for a reload, as POST /-/reload does. Nil: nobody asks.
 	Reload <-chan os.Signal
 	// Started is called once, when everything is built, the listeners are open and
 	// consumption begins. It must return soon.
@@ -58,7 +59,7 @@ type Running struct {
 	Main   net.Addr
 	Probes net.Addr // nil: the probes have no listener of their own
 	GRPC   net.Addr // nil: there is none
-	Fleet  *Fleet   // the accounts and queues in use; closed when Run returns
+	Fleet  *Fleet   // the accounts and queues at the start; closed when Run returns
 }
 
 func (o Options) withDefaults() Options {
@@ -115,7 +116,7 @@ func (s *service) run(ctx context.Context) (err error) {
 	down.add("telemetry", s.endTelemetry)
 
 	failed := make(chan error, 3) // a listener that stopped by itself
-	running := Running{Fleet: s.fleet}
+	running := Running{Fleet: s.state().fleet}
 	if running.Main, err = s.serve(ctx, down, failed, "server.listen", s.o.Config.Server.Listen, s.handler()); err != nil {
 		return err
 	}
@@ -135,6 +136,7 @@ func (s *service) run(ctx context.Context) (err error) {
 	// The probes tell at once that the end has begun.
 	g.Go(func() error {
 		<-gctx.Done()
+		close(s.ended)
 		s.drain()
 		s.log.Info("draining")
 		return nil
@@ -148,24 +150,17 @@ func (s *service) run(ctx context.Context) (err error) {
 		}
 	})
 	g.Go(func() error {
-		for {
-			select {
-			case <-s.o.Reload:
-				s.reload.Refused()
-				s.log.Warn("configuration not reloaded: restart to apply it", "reason", "reload is not available yet")
-			case <-gctx.Done():
-				return nil
-			}
-		}
-	})
-	g.Go(func() error {
-		s.createMissing(gctx) // before they are looked at, and told to be missing
+		s.createMissing(gctx, s.state().fleet, nil) // before they are looked at, and told to be missing
 		return s.collector.Run(gctx)
 	})
-	g.Go(func() error { return s.scaler.Run(gctx, s.localConsumers()) })
-	for _, p := range s.processors {
-		g.Go(func() error { return p.Run(gctx) })
+	g.Go(func() error { return s.scaler.Run(gctx, s.localConsumers) })
+	for _, c := range s.state().consumers {
+		c.start(gctx, g, s)
 	}
+	g.Go(func() error {
+		s.reloads(gctx, g)
+		return nil
+	})
 	for _, w := range doubts(s.o.Config) {
 		s.log.Warn("a setting may not do what is meant", "reason", w)
 	}
@@ -183,15 +178,21 @@ func (s *service) run(ctx context.Context) (err error) {
 // createPatience bounds how long the watching waits for missing queues to be created.
 const createPatience = 3 * time.Second
 
-// createMissing creates the consumed queues that are to be created when they are missing. What does
-// not work is left to their consumers, who try again and tell.
-func (s *service) createMissing(ctx context.Context) {
+// createMissing creates the consumed queues that are to be created when they are missing, but those that another
+// fleet has, which may be nil. What does not work is left to their consumers, who try again and tell.
+func (s *service) createMissing(ctx context.Context, fleet, but *Fleet) {
 	ctx, cancel := context.WithTimeout(ctx, createPatience)
 	defer cancel()
+	known := map[*queue.Queue]bool{}
+	if but != nil {
+		for _, q := range but.Queues {
+			known[q.Queue] = true
+		}
+	}
 	var g errgroup.Group
 	g.SetLimit(atOnce)
-	for _, q := range s.fleet.Queues {
-		if q.Config.Consumer == nil || !q.Config.CreateIfMissing {
+	for _, q := range fleet.Queues {
+		if q.Config.Consumer == nil || !q.Config.CreateIfMissing || known[q.Queue] {
 			continue
 		}
 		g.Go(func() error {

@@ -1,12 +1,13 @@
 package app
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"runtime"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -16,7 +17,6 @@ import (
 	"github.com/qwatch/qwatch/collector"
 	"github.com/qwatch/qwatch/health"
 	"github.com/qwatch/qwatch/internal/config"
-	"github.com/qwatch/qwatch/internal/forward"
 	"github.com/qwatch/qwatch/internal/metric"
 	"github.com/qwatch/qwatch/internal/otlp"
 	"github.com/qwatch/qwatch/internal/web"
@@ -25,162 +25,124 @@ import (
 	"github.com/qwatch/qwatch/telemetry"
 )
 
-// service is everything Run runs, built and at rest.
+// service is everything Run runs, built and at rest. What the configuration decides is in its state; what is
+// here stays for the life of the process.
 type service struct {
 	o   Options
 	log *slog.Logger
 
-	registry   *prometheus.Registry
-	fleet      *Fleet
-	processors []*processor.Processor
-	collector  *collector.Collector
-	health     *health.Health
-	tokens     *web.Tokens // nil: nobody may steer consumers
-	reload     *metric.Reload
-	exporter   *otlp.Exporter
-	follow     *telemetry.Telemetry // nil: nobody wants to be told
-	loops      []*health.Loop
+	registry    *prometheus.Registry
+	consumers   *processor.Metrics
+	storage     *metric.Storage
+	bill        *metric.Bill
+	credentials *metric.Credentials
+	collector   *collector.Collector
+	loop        *health.Loop // the collector's
+	health      *health.Health
+	tokens      *web.Tokens // nil: nobody may steer consumers
+	exporter    *otlp.Exporter
+	follow      *telemetry.Telemetry // nil: nobody wants to be told
+	opening     FleetOptions
 	scalerFields
-	closers []func()
+
+	inUse     atomic.Pointer[state]
+	applied   []func(*state) // called with each state once it is in use, the first one included
+	reloading reloading
+
+	applying       sync.Mutex // held while a state takes the place of another
+	draining       bool
+	consumerChecks []func() // that remove them
 
 	ready chan struct{} // closed when consumption may begin
+	ended chan struct{} // closed when the end begins
 }
 
 // build makes everything the configuration describes. It opens nothing and makes no request.
 func build(o Options) (*service, error) {
-	if path := o.Config.Server.WebConfigFile; path != "" {
-		if err := web.CheckWebConfig(path); err != nil {
-			return nil, &ConfigError{fmt.Errorf("%s: %w", o.Config.At("server.webConfigFile"), err)}
-		}
+	if err := servable(o.Config); err != nil {
+		return nil, err
 	}
-	s := &service{o: o, log: o.Logger, registry: prometheus.NewRegistry(), ready: make(chan struct{})}
+	s := &service{
+		o: o, log: o.Logger, registry: prometheus.NewRegistry(), ready: make(chan struct{}), ended: make(chan struct{}),
+		health: health.New(health.Config{Strict: o.Config.Server.StrictReadiness}),
+	}
 	if err := s.openTokens(); err != nil {
 		return nil, err
 	}
-	storage, count := metric.NewStorage(s.registry, metric.Options{}), s.bill()
-	consumers := processor.NewMetrics(s.registry, processor.MetricsOptions{})
-	consumed := map[string]bool{}
-	for _, a := range o.Config.Accounts {
-		storage.Init(a.Name, operations(a))
-		for _, q := range a.Queues {
-			consumed[fullName(a.Name, q.Name)] = q.Consumer != nil
-		}
-	}
+	s.storage, s.bill = metric.NewStorage(s.registry, metric.Options{}), metric.NewBill(s.registry, 0)
+	s.credentials = metric.NewCredentials(s.registry)
+	s.consumers = processor.NewMetrics(s.registry, processor.MetricsOptions{})
 	if err := s.export(); err != nil {
 		return nil, err
 	}
-	opts := FleetOptions{
+	s.opening = FleetOptions{
 		Logger:    o.Logger,
 		Transport: o.Transport,
 		Observe: func(r queue.Request) {
-			storage.Observe(r.Account, string(r.Operation), string(r.Result), r.Duration)
-			count(r.Account)
-		},
-		OnSend: func(account, name string) func() {
-			if !consumed[fullName(account, name)] {
-				return nil
-			}
-			return consumers.Sent(account, name)
+			s.storage.Observe(r.Account, string(r.Operation), string(r.Result), r.Duration)
+			s.bill.Count(r.Account)
 		},
 	}
 	if s.follow != nil {
-		opts.Tracer = s.follow
+		s.opening.Tracer = s.follow
 	}
-	var err error
-	if s.fleet, err = OpenFleet(o.Config, opts); err != nil {
+	s.process()
+	if err := s.assemble(); err != nil {
 		s.exporter.Abandon()
 		return nil, err
 	}
-	s.closers = append(s.closers, s.exporter.Abandon)
-	if err := s.assemble(consumers); err != nil {
-		s.close()
-		return nil, &ConfigError{err}
-	}
-	s.process()
 	return s, nil
+}
+
+// servable checks the files of the server's section.
+func servable(cfg *config.Config) error {
+	path := cfg.Server.WebConfigFile
+	if path == "" {
+		return nil
+	}
+	if err := web.CheckWebConfig(path); err != nil {
+		return &ConfigError{fmt.Errorf("%s: %w", cfg.At("server.webConfigFile"), err)}
+	}
+	return nil
 }
 
 // close releases connections. Nothing may run any more.
 func (s *service) close() {
-	for _, c := range s.closers {
-		c()
+	s.exporter.Abandon()
+	for _, c := range s.state().consumers {
+		c.close()
 	}
-	s.fleet.Close()
+	s.state().fleet.Close()
 }
 
-// assemble builds what stands on the fleet.
-func (s *service) assemble(consumers *processor.Metrics) error {
-	var errs []error
-	s.health = health.New(health.Config{Strict: s.o.Config.Server.StrictReadiness})
-	targets := make([]collector.Target, 0, len(s.fleet.Queues))
-	for _, q := range s.fleet.Queues {
-		t := target(q)
-		if c := q.Config.Consumer; c != nil {
-			p, err := s.consumer(q, c, consumers)
-			if err != nil {
-				errs = append(errs, fmt.Errorf("%s: %w", q.Config.Pos, err))
-				continue
-			}
-			s.processors = append(s.processors, p)
-			consumedBy(&t, p)
-		}
-		targets = append(targets, t)
-	}
-	shared, err := sharedPoison(s.fleet)
+// assemble builds the first state, and what watches it.
+func (s *service) assemble() error {
+	st, err := s.prepare(s.o.Config, nil)
 	if err != nil {
-		errs = append(errs, err)
-	}
-	if err := errors.Join(errs...); err != nil {
 		return err
 	}
-	cfg := watchConfig(s.o.Config.Watch)
-	cfg.Targets, cfg.Discovery = append(targets, shared...), s.fleet.discoveries()
-	cfg.Beat, cfg.Logger = s.loop("collector", collectorBound), s.log
-	if s.collector, err = collector.New(cfg); err != nil {
-		return fmt.Errorf("%s: %w", s.o.Config.At("watch"), err)
+	cfg, err := st.watching()
+	if err == nil {
+		s.loop = s.health.Loop("collector", collectorBound)
+		cfg.Beat, cfg.Logger = s.loop.Beat, s.log
+		if s.collector, err = collector.New(cfg); err != nil {
+			err = &ConfigError{fmt.Errorf("%s: %w", st.config.At("watch"), err)}
+		}
+	}
+	if err != nil {
+		st.abandon(nil)
+		return err
 	}
 	s.checks()
-	return s.scaling()
-}
-
-// consumer builds the processor of a queue.
-func (s *service) consumer(q FleetQueue, c *config.Consumer, metrics *processor.Metrics) (*processor.Processor, error) {
-	handler := s.o.Handlers[q.String()]
-	if handler == nil {
-		var err error
-		if handler, err = forwarder(c.Handler); err != nil {
-			return nil, err
-		}
-		if h, ok := handler.(*forward.HTTPHandler); ok {
-			s.closers = append(s.closers, h.Close)
-		}
+	for _, c := range st.consumers {
+		c.loop = s.health.Loop("processor "+c.name, processorBound)
 	}
-	cfg := processorConfig(c)
-	if o := q.Config.Objective; o != nil {
-		cfg.Objective = o.TimeInQueue
+	if err := s.scaling(); err != nil {
+		st.abandon(nil)
+		return &ConfigError{err}
 	}
-	if err := recordKeeping(&cfg, q, c, s.log); err != nil {
-		return nil, err
-	}
-	cfg.Ready, cfg.Logger, cfg.Metrics = s.ready, s.log, metrics
-	cfg.Beat = s.loop("processor "+q.String(), processorBound)
-	if s.follow != nil {
-		cfg.Tracer = s.follow
-	}
-	return processor.New(q.Queue, handler, cfg)
-}
-
-// forwarder makes the handler that the file describes.
-func forwarder(h config.Handler) (processor.Handler, error) {
-	if h.HTTP != nil {
-		return forward.HTTP(forward.HTTPConfig{
-			URL: h.HTTP.URL, Timeout: h.HTTP.Timeout, CloudEvents: forward.CloudEvents(h.HTTP.CloudEvents),
-		})
-	}
-	if h.Exec != nil {
-		return forward.Exec(forward.ExecConfig{Command: h.Exec.Command, Dir: h.Exec.Dir, Timeout: h.Exec.Timeout})
-	}
-	return nil, errors.New("the consumer has no handler")
+	s.adopt(st)
+	return nil
 }
 
 // processorConfig translates the file's consumer, whose defaults are filled in, so that
@@ -223,12 +185,7 @@ func (s *service) process() {
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
 	metric.BuildInfo(s.registry, s.o.Version, s.o.Revision, runtime.Version())
-	s.reload = metric.NewReload(s.registry)
-	s.reload.Succeeded(time.Now())
-	credentials := metric.NewCredentials(s.registry)
-	for _, a := range s.fleet.accounts {
-		credentials.Watch(a.Name(), a.CredentialExpiry)
-	}
+	s.reloading.init(metric.NewReload(s.registry))
 	s.healthMetric()
 }
 
@@ -263,19 +220,12 @@ func (s *service) handler() http.Handler {
 		Registry:   s.registry,
 		Collector:  s.collector,
 		Processors: s.statuses,
-		Consumer:   s.steering(),
+		Consumer:   s.steered,
+		Reload:     s.reload,
 		Tokens:     s.tokens,
 		Scaler:     s.scalingAPI,
 		Health:     s.health,
 		Version:    s.o.Version,
 		Logger:     s.log.With("component", "web"),
 	})
-}
-
-func (s *service) statuses() []processor.Status {
-	all := make([]processor.Status, 0, len(s.processors))
-	for _, p := range s.processors {
-		all = append(all, p.Status())
-	}
-	return all
 }

@@ -22,26 +22,23 @@ const (
 // one alone is everyday life.
 const failingReceives = 2
 
-// loop adds a heartbeat to /livez and returns what beats it.
-func (s *service) loop(name string, bound time.Duration) (beat func()) {
-	l := s.health.Loop(name, bound)
-	s.loops = append(s.loops, l)
-	return l.Beat
-}
-
 // drain says that the end has begun. The loops are about to end as they should, and a
-// drain that takes long must not get the process killed.
+// drain that takes long must not get the process killed. Nothing is reloaded any more.
 func (s *service) drain() {
 	s.health.Draining()
-	for _, l := range s.loops {
-		l.Stop()
+	s.applying.Lock()
+	defer s.applying.Unlock()
+	s.draining = true
+	s.loop.Stop()
+	for _, c := range s.state().consumers {
+		c.loop.Stop()
 	}
 }
 
 // checks adds what /readyz tells. Only the first contact can fail it; the others degrade
 // it, so that an outage does not take every pod out of service at once.
 func (s *service) checks() {
-	add := func(name string, run func() health.Result) { s.health.Add(health.Check{Name: name, Run: run}) }
+	add := s.check
 	add("first_contact", func() health.Result {
 		select {
 		case <-s.collector.Contacted():
@@ -54,8 +51,27 @@ func (s *service) checks() {
 		return degraded(health.ReasonStorage, unreachable(s.collector.Snapshot().Accounts))
 	})
 	add("poison", func() health.Result { return poisonResult(s.collector.Snapshot().Queues) })
-	if len(s.processors) == 0 {
+	add("config", s.reloading.result)
+}
+
+func (s *service) check(name string, run func() health.Result) (remove func()) {
+	return s.health.Add(health.Check{Name: name, Run: run})
+}
+
+// checkConsumers adds the checks of consumers, as long as there are any.
+func (s *service) checkConsumers(any bool) {
+	if any == (len(s.consumerChecks) > 0) {
 		return
+	}
+	for _, remove := range s.consumerChecks {
+		remove()
+	}
+	s.consumerChecks = nil
+	if !any {
+		return
+	}
+	add := func(name string, run func() health.Result) {
+		s.consumerChecks = append(s.consumerChecks, s.check(name, run))
 	}
 	add("receiving", func() health.Result {
 		return degraded(health.ReasonReceiveFailing, s.those(func(p processor.Status) (string, bool) {
@@ -72,8 +88,8 @@ func (s *service) checks() {
 			return fmt.Sprintf("handlers have been failing as a whole for %v", p.BreakerAge.Round(time.Second)), p.BreakerOpen
 		}))
 	})
-	limits := s.handlerLimits()
 	add("handlers", func() health.Result {
+		limits := s.handlerLimits()
 		return degraded(health.ReasonOldHandler, s.those(func(p processor.Status) (string, bool) {
 			limit := limits[fullName(p.Account, p.Queue)]
 			return fmt.Sprintf("a handler has been running for %v", p.OldestHandler.Round(time.Second)), limit > 0 && p.OldestHandler > limit
@@ -84,7 +100,7 @@ func (s *service) checks() {
 // handlerLimits is how long a handler of each consumed queue runs before it is worth a word.
 func (s *service) handlerLimits() map[string]time.Duration {
 	limits := map[string]time.Duration{}
-	for _, q := range s.fleet.Queues {
+	for _, q := range s.state().fleet.Queues {
 		if c := q.Config.Consumer; c != nil {
 			limits[q.String()] = c.LongRunningWarning
 		}

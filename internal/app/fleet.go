@@ -20,7 +20,8 @@ type Fleet struct {
 	Queues []FleetQueue // in the order of the file
 
 	config   *config.Config
-	accounts []*queue.Account // one for each configured account, in order
+	accounts []*queue.Account  // one for each configured account, in order
+	keys     map[string]keySum // of the queues that encrypt, by name
 }
 
 // FleetQueue is a configured queue.
@@ -53,29 +54,7 @@ type FleetOptions struct {
 // OpenFleet signs in to every account and opens every queue of a configuration. It
 // makes no request. Every fault is reported at once, each with its place in the file.
 func OpenFleet(cfg *config.Config, o FleetOptions) (*Fleet, error) {
-	f := &Fleet{config: cfg}
-	var errs []error
-	for i, a := range cfg.Accounts {
-		acct, err := queue.NewAccount(accountConfig(a, cfg, o))
-		if err != nil {
-			errs = append(errs, placed(cfg, fmt.Sprintf("accounts[%d]", i), err)...)
-			continue
-		}
-		f.accounts = append(f.accounts, acct)
-		for j, qc := range a.Queues {
-			q, err := openQueue(acct, qc, o)
-			if err != nil {
-				errs = append(errs, placed(cfg, fmt.Sprintf("accounts[%d].queues[%d]", i, j), err)...)
-				continue
-			}
-			f.Queues = append(f.Queues, FleetQueue{Queue: q, Config: qc})
-		}
-	}
-	if len(errs) > 0 {
-		f.Close()
-		return nil, &ConfigError{errors.Join(errs...)}
-	}
-	return f, nil
+	return reopenFleet(cfg, o, &Fleet{})
 }
 
 // ConfigError is a fault of the configuration that only building what it describes can
@@ -106,7 +85,7 @@ func placed(cfg *config.Config, path string, err error) []error {
 	return []error{fmt.Errorf("%s: %w", cfg.At(path), err)}
 }
 
-func accountConfig(a config.Account, cfg *config.Config, o FleetOptions) queue.AccountConfig {
+func accountConfig(a config.Account, o FleetOptions) queue.AccountConfig {
 	c := queue.AccountConfig{
 		Name:                 a.Name,
 		ConnectionString:     a.ConnectionString,
@@ -129,11 +108,12 @@ func accountConfig(a config.Account, cfg *config.Config, o FleetOptions) queue.A
 	return c
 }
 
-// connections is how many idle connections an account's work needs: one for each
-// handler's settling, one for each receive loop, and some for watching.
+// connections is how many idle connections an account may keep: one for each handler's settling, one for each
+// receive loop, some for watching, and some for what a reload adds, which finds the account open. What is not used
+// is not there.
 func connections(a config.Account) int {
-	const watching = 32
-	n := watching
+	const spare = 256
+	n := spare
 	for _, q := range a.Queues {
 		if c := q.Consumer; c != nil {
 			n += c.Concurrency + 1

@@ -44,21 +44,25 @@ func openQueue(acct *queue.Account, q config.Queue, o FleetOptions) (*queue.Queu
 	if o.OnSend != nil {
 		c.OnSend = o.OnSend(q.Account, q.Name)
 	}
+	var errs []error
 	if l := q.LargeMessages; l != nil {
 		store, err := blobstore.New(acct, blobstore.Config{
 			Container: l.Container, KeepContainerMissing: !l.CreateContainer, Endpoint: l.Endpoint,
 		})
 		if err != nil {
-			return nil, &settingError{"largeMessages", err}
+			errs = append(errs, &settingError{"largeMessages", err})
 		}
 		c.BodyStore = store
 	}
 	if e := q.Encryption; e != nil {
 		keys, err := keyring(e)
 		if err != nil {
-			return nil, err
+			errs = append(errs, err)
 		}
 		c.KeyWrapper, c.RequireEncryption = keys, e.Required
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
 	}
 	return acct.Queue(q.Name, c)
 }

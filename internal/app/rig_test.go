@@ -8,8 +8,10 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -34,6 +36,8 @@ type rig struct {
 	logs    *lockedBuffer
 	client  *http.Client
 	running app.Running
+	file    atomic.Pointer[string] // what a reload reads
+	hangup  chan os.Signal
 	stop    context.CancelFunc
 	ended   chan struct{}
 	err     error // once ended is closed
@@ -49,11 +53,13 @@ accounts:
       - name: watched
 `
 
+func environment(storage *queuetest.Server) func(name string) (string, bool) {
+	return func(name string) (string, bool) { return storage.ConnectionString(), name == "STORAGE" }
+}
+
 func parse(t *testing.T, storage *queuetest.Server, text string) *config.Config {
 	t.Helper()
-	cfg, warnings, err := config.Parse("qwatch.yaml", []byte(text), func(name string) (string, bool) {
-		return storage.ConnectionString(), name == "STORAGE"
-	})
+	cfg, warnings, err := config.Parse("qwatch.yaml", []byte(text), environment(storage))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,8 +78,9 @@ func start(t *testing.T, text string, handlers map[string]processor.Handler, arr
 // startOn is start with something before the storage.
 func startOn(t *testing.T, text string, handlers map[string]processor.Handler, before func(*queuetest.Server) policy.Transporter, arrange ...func(*queuetest.Server)) *rig {
 	t.Helper()
-	r := &rig{t: t, storage: queuetest.New(queuetest.Options{}), logs: &lockedBuffer{}, ended: make(chan struct{})}
+	r := &rig{t: t, storage: queuetest.New(queuetest.Options{}), logs: &lockedBuffer{}, ended: make(chan struct{}), hangup: make(chan os.Signal)}
 	cfg := parse(t, r.storage, text)
+	r.file.Store(&text)
 	for _, a := range cfg.Accounts {
 		for _, q := range a.Queues {
 			r.create(q.Name)
@@ -96,7 +103,11 @@ func startOn(t *testing.T, text string, handlers map[string]processor.Handler, b
 	go func() {
 		defer close(r.ended)
 		r.err = app.Run(ctx, app.Options{
-			Config: cfg, Transport: before(r.storage), Handlers: handlers, Version: "v1.2.3", Revision: "abc",
+			Config: cfg, Reload: r.hangup,
+			Load: func() (*config.Config, []config.Warning, error) {
+				return config.Parse("qwatch.yaml", []byte(*r.file.Load()), environment(r.storage))
+			},
+			Transport: before(r.storage), Handlers: handlers, Version: "v1.2.3", Revision: "abc",
 			Logger: slog.New(slog.NewJSONHandler(r.logs, &slog.HandlerOptions{Level: slog.LevelDebug})),
 			Listen: func(_ context.Context, setting, _ string) (net.Listener, error) { return listeners[setting], nil },
 			Started: func(running app.Running) {

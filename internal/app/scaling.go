@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/qwatch/qwatch/collector"
@@ -30,10 +31,11 @@ func (s *service) scaling() error {
 			return fmt.Errorf("%s: %w", cfg.At("server.grpcTLS"), err)
 		}
 	}
-	local := map[string]*processor.Processor{}
-	for _, p := range s.processors {
-		local[fullName(p.Queue().Account().Name(), p.Queue().Name())] = p
-	}
+	var known atomic.Pointer[func(account, queue string) (scaler.Settings, bool)]
+	s.applied = append(s.applied, func(st *state) {
+		of := knownQueues(st.config)
+		known.Store(&of)
+	})
 	s.scaler = scaler.New(scaler.Config{
 		State: func(account, queue string) (collector.QueueState, bool) {
 			for _, q := range s.collector.Queue(account, queue) {
@@ -43,13 +45,13 @@ func (s *service) scaling() error {
 			}
 			return collector.QueueState{}, false
 		},
-		Known: knownQueues(cfg),
+		Known: func(account, queue string) (scaler.Settings, bool) { return (*known.Load())(account, queue) },
 		Local: func(account, queue string) (processor.Status, bool) {
-			p := local[fullName(account, queue)]
-			if p == nil {
+			c := s.state().byName[fullName(account, queue)]
+			if c == nil {
 				return processor.Status{}, false
 			}
-			return p.Status(), true
+			return c.Status(), true
 		},
 		Asked:  s.collector.Scaled,
 		Peers:  s.peers(),
@@ -124,12 +126,13 @@ func isOwn(hostport, listen string) bool {
 
 // localConsumers are the consumers here, for the scaler to learn how long they take.
 func (s *service) localConsumers() []scaler.Consumer {
-	all := make([]scaler.Consumer, 0, len(s.processors))
-	for _, p := range s.processors {
+	consumers := s.state().consumers
+	all := make([]scaler.Consumer, 0, len(consumers))
+	for _, c := range consumers {
 		all = append(all, scaler.Consumer{
-			Account: p.Queue().Account().Name(), Queue: p.Queue().Name(),
+			Account: c.Queue().Account().Name(), Queue: c.Queue().Name(),
 			Handled: func() (uint64, time.Duration) {
-				st := p.Status()
+				st := c.Status()
 				return st.Handled, st.HandlerTime
 			},
 		})

@@ -33,10 +33,10 @@ func watched(tb testing.TB, n int) *service {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	tb.Cleanup(s.fleet.Close)
+	tb.Cleanup(s.state().fleet.Close)
 	ctx, cancel := context.WithCancel(tb.Context())
 	defer cancel()
-	for _, q := range s.fleet.Queues {
+	for _, q := range s.state().fleet.Queues {
 		for _, q := range []*queue.Queue{q.Queue, q.Poison()} {
 			if _, err := q.Send(ctx, []byte("{}"), queue.SendOptions{}); err != nil {
 				tb.Fatal(err)

@@ -6,8 +6,6 @@ import (
 
 	"github.com/qwatch/qwatch/collector"
 	"github.com/qwatch/qwatch/internal/config"
-	"github.com/qwatch/qwatch/internal/metric"
-	"github.com/qwatch/qwatch/processor"
 	"github.com/qwatch/qwatch/queue"
 )
 
@@ -49,13 +47,6 @@ func target(q FleetQueue) collector.Target {
 		t.Mode, t.HandlerTimeLimit = collector.ModeConsume, c.Consumer.Handler.Timeout()
 	}
 	return t
-}
-
-// consumedBy lets the watching know what the queue's consumer in this process does.
-func consumedBy(t *collector.Target, p *processor.Processor) {
-	t.Held = func() int { return p.Status().Held }
-	t.Busy = func() int { return p.Status().Handlers }
-	t.Paused = func() bool { return p.Status().State == processor.StatePaused }
 }
 
 // sharedPoison returns a target for each poison queue that several queues use and that is
@@ -118,17 +109,4 @@ func (f *Fleet) found(acct *queue.Account, name string) (collector.Target, error
 		return collector.Target{}, err
 	}
 	return target(FleetQueue{Queue: q, Config: qc}), nil
-}
-
-// bill registers the estimated bill, when the file has a price, and returns what counts an account's requests.
-func (s *service) bill() (count func(account string)) {
-	price := s.o.Config.Watch.PricePer10kTransactions
-	if price == 0 {
-		return func(string) {}
-	}
-	b := metric.NewBill(s.registry, price)
-	for _, a := range s.o.Config.Accounts {
-		b.Init(a.Name)
-	}
-	return b.Count
 }

@@ -32,7 +32,7 @@ type Encryption struct {
 
 // Key is a key-encryption key.
 type Key struct {
-	// KeyFile holds the Base64 of 16, 24 or 32 bytes. Required; read at the start.
+	// KeyFile holds the Base64 of 16, 24 or 32 bytes. Required; read at the start and at a reload.
 	KeyFile string `yaml:"keyFile" cfg:"path"`
 	// KeyID is what messages name the key by. Required.
 	KeyID string `yaml:"keyID"`

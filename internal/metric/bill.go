@@ -2,6 +2,7 @@ package metric
 
 import (
 	"maps"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,7 +21,7 @@ const (
 // Every request is a transaction. Safe for concurrent use.
 type Bill struct {
 	desc  *prometheus.Desc
-	price float64 // of a transaction
+	price atomic.Uint64 // of a transaction, as the bits of a float64
 
 	mu       sync.Mutex
 	accounts atomic.Pointer[map[string]*billed] // written under mu
@@ -38,13 +39,18 @@ type tally struct {
 	requests uint64
 }
 
-// NewBill returns the bill, registered with reg, at a price for 10,000 transactions.
+// NewBill returns the bill, registered with reg, at a price for 10,000 transactions. Without a price, 0, requests
+// are counted and nothing is exported.
 func NewBill(reg prometheus.Registerer, pricePer10k float64) *Bill {
-	b := &Bill{desc: Of(StorageMonthlyCost).Desc(), price: pricePer10k / 10_000}
+	b := &Bill{desc: Of(StorageMonthlyCost).Desc()}
+	b.SetPrice(pricePer10k)
 	b.accounts.Store(&map[string]*billed{})
 	reg.MustRegister(b)
 	return b
 }
+
+// SetPrice changes the price for 10,000 transactions.
+func (b *Bill) SetPrice(per10k float64) { b.price.Store(math.Float64bits(per10k / 10_000)) }
 
 // Init makes an account known; Count passes over others. Again does nothing.
 func (b *Bill) Init(account string) {
@@ -81,10 +87,13 @@ func (b *Bill) Describe(ch chan<- *prometheus.Desc) { ch <- b.desc }
 
 // Collect implements prometheus.Collector.
 func (b *Bill) Collect(ch chan<- prometheus.Metric) {
-	now := time.Now()
+	now, price := time.Now(), math.Float64frombits(b.price.Load())
+	if price == 0 {
+		return
+	}
 	for name, a := range *b.accounts.Load() {
 		if perMonth, ok := a.estimate(now); ok {
-			ch <- prometheus.MustNewConstMetric(b.desc, prometheus.GaugeValue, perMonth*b.price, name)
+			ch <- prometheus.MustNewConstMetric(b.desc, prometheus.GaugeValue, perMonth*price, name)
 		}
 	}
 }

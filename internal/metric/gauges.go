@@ -1,6 +1,7 @@
 package metric
 
 import (
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -16,6 +17,7 @@ type GaugeSet struct {
 	BreakerOpen     bool      // handlers fail as a whole
 	ReceiveFailures int       // since the last success
 	LastReceive     time.Time // last receive that succeeded, empty or not; zero: none yet
+	Ended           bool      // it has been shut down
 }
 
 // gaugeDef is a gauge of the consumer and how to read it.
@@ -47,17 +49,26 @@ func (c *Consumer) collectGauges(ch chan<- prometheus.Metric, k queueKey, set Ga
 }
 
 // merge reads several processors of one queue as one: handlers add up, the worst age and
-// failures show, an open breaker as well, and the queue is paused when all of them are. It is false without any.
+// failures show, an open breaker as well, and the queue is paused when all of them are. Of one that has ended
+// only what it still hides shows, unless all have. It is false without any.
 func merge(readers []func() GaugeSet) (GaugeSet, bool) {
-	if len(readers) == 0 {
+	sets := make([]GaugeSet, 0, len(readers))
+	held := 0
+	for _, read := range readers {
+		set := read()
+		held += set.Held
+		sets = append(sets, set)
+	}
+	if slices.ContainsFunc(sets, func(g GaugeSet) bool { return !g.Ended }) {
+		sets = slices.DeleteFunc(sets, func(g GaugeSet) bool { return g.Ended })
+	}
+	if len(sets) == 0 {
 		return GaugeSet{}, false
 	}
-	sum := readers[0]()
-	for _, read := range readers[1:] {
-		g := read()
+	sum := sets[0]
+	for _, g := range sets[1:] {
 		sum.ActiveHandlers += g.ActiveHandlers
 		sum.MaxHandlers += g.MaxHandlers
-		sum.Held += g.Held
 		sum.OldestHandler = max(sum.OldestHandler, g.OldestHandler)
 		sum.Paused = sum.Paused && g.Paused
 		sum.BreakerOpen = sum.BreakerOpen || g.BreakerOpen
@@ -66,6 +77,7 @@ func merge(readers []func() GaugeSet) (GaugeSet, bool) {
 			sum.LastReceive = g.LastReceive
 		}
 	}
+	sum.Held = held
 	return sum, true
 }
 

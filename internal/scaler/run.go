@@ -8,8 +8,9 @@ import (
 // learnEvery is how often the consumers here are looked at.
 const learnEvery = 5 * time.Second
 
-// Run learns from the consumers, here and in other processes, until ctx ends, and returns nil.
-func (s *Scaler) Run(ctx context.Context, local []Consumer) error {
+// Run learns from the consumers, here and in other processes, until ctx ends, and returns nil. Those here are as
+// local returns them each time.
+func (s *Scaler) Run(ctx context.Context, local func() []Consumer) error {
 	peers := make(chan []learned)
 	done := make(chan struct{})
 	go func() {
@@ -27,7 +28,7 @@ func (s *Scaler) Run(ctx context.Context, local []Consumer) error {
 		case news := <-peers:
 			s.learn(news)
 		case <-tick.C:
-			s.learn(handled(local, before))
+			s.learn(handled(local(), before))
 		}
 	}
 }

@@ -38,9 +38,11 @@ type admin struct {
 func (h *handler) mountProcessors(mux *http.ServeMux) {
 	a := &admin{handler: h, cross: http.NewCrossOriginProtection(), wrong: rate.NewLimiter(wrongTokensPerSecond, wrongTokensBurst)}
 	const path = "/api/v1/processors/{account}/{queue}"
+	mux.Handle("/api/v1/processors", get(a.list))
 	mux.Handle(path, get(a.status))
 	mux.Handle(path+"/pause", a.operator("pause", Consumer.Pause))
 	mux.Handle(path+"/resume", a.operator("resume", Consumer.Resume))
+	a.mountReload(mux)
 }
 
 // processorView is the answer about one consumer.
@@ -54,6 +56,22 @@ func (a *admin) status(w http.ResponseWriter, r *http.Request) {
 	if c := a.consumer(w, r); c != nil {
 		writeProcessor(w, c)
 	}
+}
+
+// list tells of every consumer in this process.
+func (a *admin) list(w http.ResponseWriter, _ *http.Request) {
+	now := time.Now()
+	all := []processorView{}
+	for _, s := range a.Processors() {
+		all = append(all, processorView{s.Account, s.Queue, viewConsumer(s, now)})
+	}
+	writeJSON(w, http.StatusOK, processorsView{now.UTC(), all})
+}
+
+// processorsView is the answer about every consumer.
+type processorsView struct {
+	At         time.Time       `json:"at"`
+	Processors []processorView `json:"processors"`
 }
 
 func writeProcessor(w http.ResponseWriter, c Consumer) {
@@ -77,6 +95,20 @@ func (a *admin) consumer(w http.ResponseWriter, r *http.Request) Consumer {
 
 // operator answers POST with what do makes of the consumer, for those who hold an operator's token.
 func (a *admin) operator(operation string, do func(Consumer)) http.HandlerFunc {
+	return a.guarded(func(w http.ResponseWriter, r *http.Request, who string) {
+		c := a.consumer(w, r)
+		if c == nil {
+			return
+		}
+		do(c)
+		s := c.Status()
+		a.Logger.Info("operator command", "operation", operation, "account", s.Account, "queue", s.Queue, "operator", who, "addr", r.RemoteAddr)
+		writeProcessor(w, c)
+	})
+}
+
+// guarded answers POST with do, for those who hold an operator's token. The body is passed over.
+func (a *admin) guarded(do func(w http.ResponseWriter, r *http.Request, who string)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodPost {
 			w.Header().Set("Allow", http.MethodPost)
@@ -95,14 +127,7 @@ func (a *admin) operator(operation string, do func(Consumer)) http.HandlerFunc {
 			writeError(w, http.StatusRequestEntityTooLarge, "the body cannot be read, or is too large; send none")
 			return
 		}
-		c := a.consumer(w, r)
-		if c == nil {
-			return
-		}
-		do(c)
-		s := c.Status()
-		a.Logger.Info("operator command", "operation", operation, "account", s.Account, "queue", s.Queue, "operator", who, "addr", r.RemoteAddr)
-		writeProcessor(w, c)
+		do(w, r, who)
 	}
 }
 

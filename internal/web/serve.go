@@ -46,4 +46,3 @@ type coping struct{ slog.Handler }
 func (h coping) Enabled(ctx context.Context, level slog.Level) bool {
 	return level > slog.LevelInfo && h.Handler.Enabled(ctx, level)
 }
-

@@ -7,6 +7,7 @@
 package web
 
 import (
+	"context"
 	"log/slog"
 	"net/http"
 	"time"
@@ -33,6 +34,9 @@ type Options struct {
 	Scaler Scaler
 	// Tokens are who may steer consumers. Nil: nobody.
 	Tokens *Tokens
+	// Reload reads the configuration anew, for POST /-/reload. A *RefusedError says that the file is at fault.
+	// Nil: it cannot be reloaded.
+	Reload func(context.Context) (Reloaded, error)
 	// Health mounts the probes. Required.
 	Health *health.Health
 	// Version is shown on the page.
