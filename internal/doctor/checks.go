@@ -186,8 +186,10 @@ func (e *examiner) mayCreatePoison(ctx context.Context, r *Report, p, main *queu
 	}
 	*r = (*r)[:len(*r)-1]
 	if main != nil {
-		f := Finding{Account: e.cfg.Name, Queue: p.Name(), Check: CheckPoison, Operation: string(queue.OpCreate), Status: OK,
-			Detail: "allowed to create (tried on " + main.Name() + ", since the poison queue does not exist yet)"}
+		f := Finding{
+			Account: e.cfg.Name, Queue: p.Name(), Check: CheckPoison, Operation: string(queue.OpCreate), Status: OK,
+			Detail: "allowed to create (tried on " + main.Name() + ", since the poison queue does not exist yet)",
+		}
 		if err := e.within(ctx, func(ctx context.Context) error { return main.Probe(ctx, queue.OpCreate) }); err != nil {
 			f = e.failed(f, queue.OpCreate, p.Name(), err)
 		}
@@ -199,8 +201,10 @@ func (e *examiner) mayCreatePoison(ctx context.Context, r *Report, p, main *queu
 
 // mayCreate is all that can be said without creating a queue: what a SAS itself tells.
 func (e *examiner) mayCreate(r *Report, check string, q *queue.Queue) {
-	f := Finding{Account: e.cfg.Name, Queue: q.Name(), Check: check, Operation: string(queue.OpCreate), Status: Skipped,
-		Detail: "create: not tried, because that would create the queue"}
+	f := Finding{
+		Account: e.cfg.Name, Queue: q.Name(), Check: check, Operation: string(queue.OpCreate), Status: Skipped,
+		Detail: "create: not tried, because that would create the queue",
+	}
 	if err := e.acct.Permits(queue.OpCreate); err != nil {
 		f.Status, f.Reason, f.Detail = Failed, ReasonPermission, err.Error()
 		f.Cure = "create the queue by hand, or make a SAS with what is missing, or sign in with an identity"

@@ -54,9 +54,11 @@ func (e *examiner) resolve(ctx context.Context, host string) ([]net.IPAddr, bool
 	if err == nil && len(addresses) > 0 {
 		return addresses, e.add(Finding{Check: CheckAddress, Status: OK, Detail: fmt.Sprintf("%s is %s", host, spelled(addresses))})
 	}
-	f := Finding{Check: CheckAddress, Status: Failed, Reason: ReasonNameServer,
+	f := Finding{
+		Check: CheckAddress, Status: Failed, Reason: ReasonNameServer,
 		Detail: fmt.Sprintf("%s cannot be looked up: %s", host, short(err)),
-		Cure:   "check the name servers of this machine or pod (/etc/resolv.conf, the cluster's DNS, a network policy without port 53)"}
+		Cure:   "check the name servers of this machine or pod (/etc/resolv.conf, the cluster's DNS, a network policy without port 53)",
+	}
 	if dns, ok := errors.AsType[*net.DNSError](err); ok && dns.IsNotFound || err == nil {
 		f.Reason, f.Detail = ReasonNameUnknown, host+" does not exist"
 		f.Cure = "check the account's name and its cloud; behind a private endpoint, link the zone privatelink.queue… to this network"
@@ -102,8 +104,10 @@ func (e *examiner) connect(ctx context.Context, addresses []net.IPAddr, port str
 		errs = append(errs, err)
 	}
 	at := net.JoinHostPort(addresses[0].String(), port)
-	f := Finding{Check: CheckConnection, Status: Failed, Reason: ReasonNetwork, Detail: fmt.Sprintf("%s cannot be reached: %s", at, short(errs[0])),
-		Cure: "check the routes and the network policies between here and storage"}
+	f := Finding{
+		Check: CheckConnection, Status: Failed, Reason: ReasonNetwork, Detail: fmt.Sprintf("%s cannot be reached: %s", at, short(errs[0])),
+		Cure: "check the routes and the network policies between here and storage",
+	}
 	switch err := errors.Join(errs...); {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		f.Reason, f.Detail = ReasonRefused, at+" refuses connections: nothing listens at that port, or a firewall rejects them"
@@ -127,8 +131,10 @@ func (e *examiner) handshake(ctx context.Context, conn net.Conn, host string) bo
 		}
 		return e.add(Finding{Check: CheckTLS, Status: OK, Detail: tls.VersionName(s.Version) + until})
 	}
-	f := Finding{Check: CheckTLS, Status: Failed, Reason: ReasonTLS, Detail: "the handshake fails: " + short(err),
-		Cure: "check that the endpoint speaks TLS at this port, and that nothing on the way breaks it"}
+	f := Finding{
+		Check: CheckTLS, Status: Failed, Reason: ReasonTLS, Detail: "the handshake fails: " + short(err),
+		Cure: "check that the endpoint speaks TLS at this port, and that nothing on the way breaks it",
+	}
 	name, named := errors.AsType[x509.HostnameError](err)
 	unknown, unsigned := errors.AsType[x509.UnknownAuthorityError](err)
 	invalid, dated := errors.AsType[x509.CertificateInvalidError](err)
