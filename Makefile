@@ -31,6 +31,10 @@ TESTFLAGS  ?=
 build: ## build bin/qwatch
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/qwatch ./cmd/qwatch
 
+.PHONY: image
+image: ## the container image as an OCI layout in bin/image, without a container engine
+	cd tools && $(GO) run ./image -o ../bin/image -version '$(or $(VERSION),dev)' -revision '$(shell git rev-parse HEAD 2>/dev/null)' ..
+
 .PHONY: test
 test: format vet unit build integration ## all tests: formatting, vet, unit tests, then real peers
 
@@ -69,6 +73,7 @@ fmt: ## format every Go file
 vet:
 	$(GO) vet ./...
 	cd test && $(GO) vet -tags drill ./...
+	cd tools && $(GO) vet ./...
 
 .PHONY: fix
 fix:
@@ -79,6 +84,7 @@ fix:
 staticcheck:
 	$(TOOL) staticcheck ./...
 	cd test && $(TOOL_IN_TEST) staticcheck -tags drill ./...
+	cd tools && $(TOOL_IN_TEST) staticcheck ./...
 
 # Tests are left out: they wait on channels of errors, and staticcheck forbids `_ = <-done`.
 .PHONY: errcheck

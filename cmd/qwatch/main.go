@@ -10,11 +10,16 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	_ "golang.org/x/crypto/x509roots/fallback" // authorities for where the system has none, as in an image from scratch
 )
 
 // version is set by the linker: -ldflags "-X main.version=v1.2.3". Empty: the version
 // of the module as the Go toolchain recorded it.
 var version string
+
+// commit is set by the linker in the same way, where the toolchain records none, as in images.
+var commit string
 
 func main() {
 	ctx, cancel := context.WithCancel(context.Background())
