@@ -47,6 +47,7 @@ Results go to standard output, everything else to standard error.`,
 	add("serve", c.demoCommand(), c.runCommand(), c.configCommand(), c.doctorCommand(), c.emulatorCommand())
 	add("operate", c.queueCommand(), c.poisonCommand())
 	add("operate", c.alertsCommand())
+	add("operate", c.kedaCommand())
 	add("other", c.healthcheckCommand(), c.versionCommand(), c.completionCommand())
 	root.SetHelpCommandGroupID("other")
 	return root
