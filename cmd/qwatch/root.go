@@ -36,6 +36,7 @@ Results go to standard output, everything else to standard error.`,
 	root.AddGroup(
 		&cobra.Group{ID: "serve", Title: "Run it:"},
 		&cobra.Group{ID: "operate", Title: "Look after queues:"},
+		&cobra.Group{ID: "generate", Title: "Generate what goes with it:"},
 		&cobra.Group{ID: "other", Title: "Everything else:"},
 	)
 	add := func(groupID string, cmds ...*cobra.Command) {
@@ -46,8 +47,7 @@ Results go to standard output, everything else to standard error.`,
 	}
 	add("serve", c.demoCommand(), c.runCommand(), c.configCommand(), c.doctorCommand(), c.emulatorCommand())
 	add("operate", c.queueCommand(), c.poisonCommand())
-	add("operate", c.alertsCommand())
-	add("operate", c.kedaCommand())
+	add("generate", c.alertsCommand(), c.dashboardsCommand(), c.kedaCommand())
 	add("other", c.healthcheckCommand(), c.versionCommand(), c.completionCommand())
 	root.SetHelpCommandGroupID("other")
 	return root
