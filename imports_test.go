@@ -27,6 +27,7 @@ var layers = [][]string{
 	{"internal/doctor"},
 	{"internal/app"},
 	{"internal/web", "internal/scaler", "internal/forward", "internal/config", "internal/otlp", "telemetry"},
+	{"internal/story"},
 	{"processor", "collector", "alerts", "dashboards", "internal/cluster"},
 	{"poison"},
 	{"queue"},

@@ -153,6 +153,7 @@ func (s *service) run(ctx context.Context) (err error) {
 		s.createMissing(gctx, s.state().fleet, nil) // before they are looked at, and told to be missing
 		return s.collector.Run(gctx)
 	})
+	g.Go(func() error { return s.story.Run(gctx) })
 	g.Go(func() error { return s.scaler.Run(gctx, s.localConsumers) })
 	for _, c := range s.state().consumers {
 		c.start(gctx, g, s)

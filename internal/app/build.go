@@ -19,6 +19,7 @@ import (
 	"github.com/qwatch/qwatch/internal/config"
 	"github.com/qwatch/qwatch/internal/metric"
 	"github.com/qwatch/qwatch/internal/otlp"
+	"github.com/qwatch/qwatch/internal/story"
 	"github.com/qwatch/qwatch/internal/web"
 	"github.com/qwatch/qwatch/processor"
 	"github.com/qwatch/qwatch/queue"
@@ -38,6 +39,8 @@ type service struct {
 	credentials *metric.Credentials
 	collector   *collector.Collector
 	loop        *health.Loop // the collector's
+	story       *story.Recorder
+	storyLoop   *health.Loop
 	health      *health.Health
 	tokens      *web.Tokens // nil: nobody may steer consumers
 	exporter    *otlp.Exporter
@@ -87,6 +90,7 @@ func build(o Options) (*service, error) {
 		s.opening.Tracer = s.follow
 	}
 	s.process()
+	s.tellStories()
 	if err := s.assemble(); err != nil {
 		s.exporter.Abandon()
 		return nil, err
@@ -223,6 +227,7 @@ func (s *service) handler() http.Handler {
 		Consumer:   s.steered,
 		Reload:     s.reload,
 		Tokens:     s.tokens,
+		Story:      s.story,
 		Scaler:     s.scalingAPI,
 		Health:     s.health,
 		Version:    s.o.Version,

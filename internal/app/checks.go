@@ -30,6 +30,7 @@ func (s *service) drain() {
 	defer s.applying.Unlock()
 	s.draining = true
 	s.loop.Stop()
+	s.storyLoop.Stop()
 	for _, c := range s.state().consumers {
 		c.loop.Stop()
 	}

@@ -68,6 +68,7 @@ func (s *service) consumer(q FleetQueue, before *state) (*consumer, error) {
 		c.close()
 		return nil, err
 	}
+	s.measure(&cfg, q)
 	cfg.Ready, cfg.Logger, cfg.Metrics = c.may, s.log, s.consumers
 	cfg.Beat = func() { c.loop.Beat() }
 	if s.follow != nil {

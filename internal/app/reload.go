@@ -13,6 +13,7 @@ import (
 	"github.com/qwatch/qwatch/health"
 	"github.com/qwatch/qwatch/internal/config"
 	"github.com/qwatch/qwatch/internal/metric"
+	"github.com/qwatch/qwatch/internal/story"
 	"github.com/qwatch/qwatch/internal/web"
 )
 
@@ -127,6 +128,7 @@ func (s *service) reloadOnce(ctx context.Context, g *errgroup.Group) (web.Reload
 	if err != nil {
 		refused := &web.RefusedError{Faults: faultsOf(err)}
 		s.reloading.failed(refused.Faults)
+		s.story.Note(story.Event{Kind: story.EventReloadFailed, Level: story.LevelBad, Text: "configuration refused: " + refused.Faults[0]})
 		s.log.Error("configuration not reloaded: the one before stays in use", "error", err)
 		return done, refused
 	}
@@ -143,6 +145,7 @@ func (s *service) reloadOnce(ctx context.Context, g *errgroup.Group) (web.Reload
 		s.log.Warn("a setting takes a restart", "reason", w)
 	}
 	s.reloading.succeeded(done.Restart)
+	s.story.Note(story.Event{Kind: story.EventReload, Level: story.LevelInfo, Text: "configuration reloaded; changes: " + done.Changes()})
 	s.log.Info("configuration reloaded",
 		"accounts", len(next.Accounts), "queues", len(s.state().fleet.Queues), "consumers", len(s.state().consumers),
 		"changes", done.Changes())

@@ -40,6 +40,7 @@ func (h *handler) mountProcessors(mux *http.ServeMux) {
 	const path = "/api/v1/processors/{account}/{queue}"
 	mux.Handle("/api/v1/processors", get(a.list))
 	mux.Handle(path, get(a.status))
+	mux.Handle("/api/v1/whoami", get(a.whoami))
 	mux.Handle(path+"/pause", a.operator("pause", Consumer.Pause))
 	mux.Handle(path+"/resume", a.operator("resume", Consumer.Resume))
 	a.mountReload(mux)
@@ -102,6 +103,7 @@ func (a *admin) operator(operation string, do func(Consumer)) http.HandlerFunc {
 		}
 		do(c)
 		s := c.Status()
+		a.Story.Steered(s.Account, s.Queue, operation == "pause", who)
 		a.Logger.Info("operator command", "operation", operation, "account", s.Account, "queue", s.Queue, "operator", who, "addr", r.RemoteAddr)
 		writeProcessor(w, c)
 	})
@@ -133,15 +135,25 @@ func (a *admin) guarded(do func(w http.ResponseWriter, r *http.Request, who stri
 
 // authorize returns the name of the operator who sent r, or answers why it is refused.
 func (a *admin) authorize(w http.ResponseWriter, r *http.Request) (name string, ok bool) {
+	t, ok := a.authenticate(w, r)
+	if ok && t.role != RoleOperator {
+		writeError(w, http.StatusForbidden, "the token of "+t.name+" has the role "+string(t.role)+"; this needs operator")
+		return "", false
+	}
+	return t.name, ok
+}
+
+// authenticate returns whose token r carries, or answers why it is refused.
+func (a *admin) authenticate(w http.ResponseWriter, r *http.Request) (t token, ok bool) {
 	if a.Tokens == nil {
 		writeError(w, http.StatusForbidden, "nobody is an operator: server.tokensFile is not configured")
-		return "", false
+		return token{}, false
 	}
 	secret, sent := bearer(r)
 	if !sent {
 		w.Header().Set("WWW-Authenticate", `Bearer realm="qwatch"`)
 		writeError(w, http.StatusUnauthorized, "send the token of an operator: Authorization: Bearer TOKEN")
-		return "", false
+		return token{}, false
 	}
 	t, found, limited := a.check(secret)
 	switch {
@@ -152,12 +164,10 @@ func (a *admin) authorize(w http.ResponseWriter, r *http.Request) (name string, 
 		a.Logger.Warn("wrong token refused", "addr", r.RemoteAddr)
 		w.Header().Set("WWW-Authenticate", `Bearer realm="qwatch", error="invalid_token"`)
 		writeError(w, http.StatusUnauthorized, "the token is not valid")
-	case t.role != RoleOperator:
-		writeError(w, http.StatusForbidden, "the token of "+t.name+" has the role "+string(t.role)+"; this needs operator")
 	default:
-		return t.name, true
+		return t, true
 	}
-	return "", false
+	return token{}, false
 }
 
 // check looks a token up, unless too many wrong ones came just before: then even a right one is not

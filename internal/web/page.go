@@ -2,53 +2,108 @@ package web
 
 import (
 	"bytes"
-	"crypto/sha256"
-	_ "embed"
-	"encoding/base64"
-	"fmt"
 	"html/template"
 	"net/http"
+	"net/url"
 	"strconv"
-	"strings"
 	"time"
 )
 
-//go:embed page.css
-var style string
-
-//go:embed page.html
-var pageText string
-
-// styleHash lets the page's own style through its content security policy.
-var styleHash = func() string {
-	sum := sha256.Sum256([]byte(style))
-	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
-}()
-
-var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
-	"count": showCount, "duration": showDuration, "poisoned": poisoned, "read": showRead,
-	"deref": func(b *bool) bool { return *b }, "mood": mood, "words": words,
-}).Parse(pageText))
-
-// pageData is what the page is made from.
-type pageData struct {
-	Style   template.CSS
-	Version string
-	At      string
-	Queues  []queueView
+// pages shows the page.
+type pages struct {
+	*handler
+	templates *template.Template
+	build     string
 }
 
-func (h *handler) page(w http.ResponseWriter, _ *http.Request) {
-	snap := h.Collector.Snapshot()
-	data := pageData{
-		Style:   template.CSS(style), // ours, from page.css
-		Version: h.Version,
-		At:      snap.At.UTC().Format(time.RFC3339),
-		Queues:  viewOf(snap.Queues, h.Processors(), snap.At),
+// frame is what every page has.
+type frame struct {
+	Title, Page, Version, Build string
+	At                          time.Time
+	Account, Queue              string
+}
+
+func (h *handler) mountPages(mux *http.ServeMux) {
+	assets, build := readAssets()
+	for _, a := range assets {
+		mux.Handle("/assets/"+a.name, onlyGET(a))
 	}
+	p := &pages{handler: h, build: build, templates: template.Must(template.New("").Funcs(pageFuncs()).ParseFS(files, "page/*.html"))}
+	mux.Handle("/{$}", onlyGET(compress(http.HandlerFunc(p.fleet))))
+	mux.Handle("/queues/{account}/{queue}", onlyGET(compress(http.HandlerFunc(p.queue))))
+	mux.Handle("/view/fleet", compress(get(p.fleetJSON))) // what the script fetches: no API to rely on
+	mux.Handle("/view/queues/{account}/{queue}", compress(get(p.queueJSON)))
+}
+
+// fleetPage is what the fleet's page is made from.
+type fleetPage struct {
+	frame
+
+	M          fleetModel
+	Q          fleetQuery
+	Pages      bool
+	Prev, Next string
+}
+
+func (p *pages) fleet(w http.ResponseWriter, r *http.Request) {
+	q, err := parseFleetQuery(r.URL.Query())
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	data := fleetPage{M: p.fleetModel(q), Q: q}
+	data.frame = frame{Title: data.M.Title, Page: "fleet", Version: p.Version, Build: p.build, At: data.M.At}
+	if q.Offset > 0 {
+		data.Prev = q.with(func(q *fleetQuery) { q.Offset = max(0, q.Offset-q.Limit) })
+	}
+	if q.Offset+q.Limit < data.M.Matched {
+		data.Next = q.with(func(q *fleetQuery) { q.Offset += q.Limit })
+	}
+	data.Pages = data.Prev != "" || data.Next != ""
+	p.show(w, "fleet", data)
+}
+
+// queuePage is what a queue's page is made from.
+type queuePage struct {
+	frame
+
+	M queueModel
+}
+
+func (p *pages) queue(w http.ResponseWriter, r *http.Request) {
+	name := nameIn(r)
+	s, ok := p.Story.Why(name)
+	if !ok {
+		http.Error(w, "this queue is not watched", http.StatusNotFound)
+		return
+	}
+	p.show(w, "queue", queuePage{frame{
+		Title: name.Queue + " · qwatch", Page: "queue", Version: p.Version, Build: p.build, At: s.At, Account: name.Account, Queue: name.Queue,
+	}, queueModelOf(s)})
+}
+
+func (p *pages) fleetJSON(w http.ResponseWriter, r *http.Request) {
+	q, err := parseFleetQuery(r.URL.Query())
+	if err != nil {
+		writeError(w, http.StatusBadRequest, err.Error())
+		return
+	}
+	writeJSON(w, http.StatusOK, p.fleetModel(q))
+}
+
+func (p *pages) queueJSON(w http.ResponseWriter, r *http.Request) {
+	s, ok := p.Story.Why(nameIn(r))
+	if !ok {
+		writeError(w, http.StatusNotFound, "queue "+nameIn(r).String()+" is not watched any more")
+		return
+	}
+	writeJSON(w, http.StatusOK, queueModelOf(s))
+}
+
+func (p *pages) show(w http.ResponseWriter, name string, data any) {
 	var b bytes.Buffer
-	if err := pageTemplate.Execute(&b, data); err != nil {
-		h.Logger.Error("render page", "error", err)
+	if err := p.templates.ExecuteTemplate(&b, name, data); err != nil {
+		p.Logger.Error("render page", "error", err)
 		http.Error(w, "the page cannot be rendered; see the log", http.StatusInternalServerError)
 		return
 	}
@@ -57,70 +112,35 @@ func (h *handler) page(w http.ResponseWriter, _ *http.Request) {
 	_, _ = w.Write(b.Bytes()) // the client is gone: nobody is left to tell
 }
 
-// showCount writes a count, marked where there may be more.
-func showCount(n *number) string {
-	if n == nil {
-		return "–"
+// with returns the address of the page with the query changed.
+func (q fleetQuery) with(change func(*fleetQuery)) string {
+	change(&q)
+	v := url.Values{}
+	set := func(name, value string) {
+		if value != "" {
+			v.Set(name, value)
+		}
 	}
-	text := strconv.FormatFloat(n.Value, 'f', 0, 64)
-	if n.Floor || n.Saturated {
-		text += "+"
+	set("q", q.Text)
+	set("status", q.Status)
+	set("account", q.Account)
+	set("sort", q.Sort)
+	if q.Desc {
+		v.Set("desc", "1")
 	}
-	return text
+	if q.Offset > 0 {
+		v.Set("offset", strconv.Itoa(q.Offset))
+	}
+	if q.Limit != defaultRows {
+		v.Set("limit", strconv.Itoa(q.Limit))
+	}
+	if len(v) == 0 {
+		return "/"
+	}
+	return "/?" + v.Encode()
 }
 
-// showDuration writes seconds in the two units that matter.
-func showDuration(n *number) string {
-	if n == nil {
-		return "–"
-	}
-	s := int64(n.Value)
-	var text string
-	switch {
-	case s < 60:
-		text = fmt.Sprintf("%d s", s)
-	case s < 3600:
-		text = fmt.Sprintf("%d m %d s", s/60, s%60)
-	case s < 86400:
-		text = fmt.Sprintf("%d h %d m", s/3600, s%3600/60)
-	default:
-		text = fmt.Sprintf("%d d %d h", s/86400, s%86400/3600)
-	}
-	if n.Floor {
-		return text + "+"
-	}
-	return text
+// pathOf is the address of a queue's page.
+func pathOf(account, queue string) string {
+	return "/queues/" + url.PathEscape(account) + "/" + url.PathEscape(queue)
 }
-
-// showRead writes how long ago the queue was last read with success.
-func showRead(v queueView) string {
-	s := v.Main
-	if s == nil {
-		s = v.Poison
-	}
-	if s == nil || s.LastSuccessAgeSeconds == nil {
-		return "never"
-	}
-	return showDuration(&number{Value: *s.LastSuccessAgeSeconds}) + " ago"
-}
-
-func poisoned(s *stateView) bool {
-	return s != nil && s.ApproximateMessages != nil && s.ApproximateMessages.Value > 0
-}
-
-// mood is the style of a status.
-func mood(status string) string {
-	switch status {
-	case "ok", "idle":
-		return "good"
-	case "falling_behind", "hidden", "paused":
-		return "warn"
-	case "unknown":
-		return "dim"
-	default:
-		return "bad"
-	}
-}
-
-// words writes a label's value for people.
-func words(label string) string { return strings.ReplaceAll(label, "_", " ") }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/qwatch/qwatch/collector"
 	"github.com/qwatch/qwatch/health"
+	"github.com/qwatch/qwatch/internal/story"
 	"github.com/qwatch/qwatch/processor"
 )
 
@@ -32,6 +33,9 @@ type Options struct {
 	Consumer func(account, queue string) Consumer
 	// Scaler answers what queues call for. Nil: nobody does, and the address is not there.
 	Scaler Scaler
+	// Story remembers how the queues fared. Nil: nothing is remembered, and what can be told is told
+	// from the present state.
+	Story *story.Recorder
 	// Tokens are who may steer consumers. Nil: nobody.
 	Tokens *Tokens
 	// Reload reads the configuration anew, for POST /-/reload. A *RefusedError says that the file is at fault.
@@ -56,17 +60,21 @@ func Handler(o Options) http.Handler {
 	if o.Consumer == nil {
 		o.Consumer = func(string, string) Consumer { return nil }
 	}
+	if o.Story == nil {
+		o.Story = story.New(story.Config{Snapshot: o.Collector.Snapshot, Queue: o.Collector.Queue, Processors: o.Processors})
+	}
 	h := &handler{Options: o}
 	mux := http.NewServeMux()
 	mux.Handle("/metrics", metricsHandler(o.Registry, o.Collector, o.Logger))
 	mux.Handle("/api/v1/queues", compress(get(h.queues)))
 	mux.Handle("/api/v1/queues/{account}/{queue}", compress(get(h.queue)))
+	h.mountStory(mux)
 	h.mountProcessors(mux)
 	h.mountScaling(mux)
 	mux.HandleFunc("/api/", func(w http.ResponseWriter, r *http.Request) {
 		writeError(w, http.StatusNotFound, "there is no "+r.URL.Path)
 	})
-	mux.Handle("/{$}", onlyGET(compress(http.HandlerFunc(h.page))))
+	h.mountPages(mux)
 	o.Health.Mount(mux, "")
 	return secure(mux)
 }
@@ -112,19 +120,6 @@ func onlyGET(next http.Handler) http.Handler {
 			http.Error(w, "method not allowed; use GET", http.StatusMethodNotAllowed)
 			return
 		}
-		next.ServeHTTP(w, r)
-	})
-}
-
-// secure sets the headers that keep a browser from doing more with an answer than showing
-// it: no scripts, no requests to anywhere, no frames.
-func secure(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		h := w.Header()
-		h.Set("Content-Security-Policy", "default-src 'none'; style-src '"+styleHash+"'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
-		h.Set("X-Content-Type-Options", "nosniff")
-		h.Set("Referrer-Policy", "no-referrer")
-		h.Set("Cross-Origin-Resource-Policy", "same-origin")
 		next.ServeHTTP(w, r)
 	})
 }
