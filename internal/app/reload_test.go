@@ -363,6 +363,7 @@ func TestAReloadTellsWhatItDid(t *testing.T) {
 		}
 		r.want("http://main/readyz?verbose", 200, "[+]config ok: waiting for a restart: qwatch.yaml:")
 		settle(time.Minute)
+		r.want("http://main/metrics", 200, `queue_processor_max_handlers{account="acct",queue_name="changed"} 2`) // the one before has ended
 		r.want("http://main/metrics", 200, `qwatch_discovery_queues{account="second"}`)
 		r.want("http://main/metrics", 200, `qwatch_storage_request_duration_seconds_count{account="second",operation="list",result="ok"} 1`)
 
