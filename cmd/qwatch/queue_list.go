@@ -15,6 +15,7 @@ import (
 )
 
 func (c *cli) queueListCommand() *cobra.Command {
+	var server string
 	cmd := &cobra.Command{
 		Use:     "list [ACCOUNT]",
 		Aliases: []string{"ls"},
@@ -24,22 +25,25 @@ func (c *cli) queueListCommand() *cobra.Command {
 It counts and peeks, which changes nothing. MESSAGES is the service's approximate count,
 hidden messages included; VISIBLE is exact below 32 and a floor at "32+".
 A "+" marks what is at least so because the peek was full.
+TREND, DRAINED IN and LOSS IN (the first message to expire unhandled, main or poison) are what a
+running qwatch with this configuration says; "-" where none runs or nothing is foretold.
 Exit status 1 when a queue is missing or could not be read; the others are listed all the
 same. A poison queue that is missing is empty.`,
 		Example: `  qwatch queue list
   qwatch queue list orders -o json | jq '.[] | select(.poisonMessages > 0)'`,
 		Args: between(0, "ACCOUNT"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.queueList(cmd.Context(), args)
+			return c.queueList(cmd.Context(), args, server)
 		},
 	}
+	serverFlag(cmd, &server)
 	c.timeoutFlag(cmd)
 	c.configFlag(cmd)
 	c.outputFlag(cmd)
 	return cmd
 }
 
-func (c *cli) queueList(ctx context.Context, args []string) error {
+func (c *cli) queueList(ctx context.Context, args []string, server string) error {
 	fleet, err := c.openFleet()
 	if err != nil {
 		return err
@@ -52,11 +56,19 @@ func (c *cli) queueList(ctx context.Context, args []string) error {
 		}
 		queues = slices.DeleteFunc(slices.Clone(queues), func(q app.FleetQueue) bool { return q.Config.Account != args[0] })
 	}
+	known, err := trends(ctx, server, "", fleet)
+	if err != nil {
+		return err
+	}
 	depths := app.Depths(ctx, queues, c.timeout)
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := printList(c, depths, depthTable); err != nil {
+	list := make([]judged, len(depths))
+	for i, d := range depths {
+		list[i] = judged{d, trendOf(known, queues[i])}
+	}
+	if err := printList(c, list, depthTable); err != nil {
 		return err
 	}
 	return c.unread(depths)
@@ -89,11 +101,12 @@ func (c *cli) unread(depths []app.Depth) error {
 	return err
 }
 
-func depthTable(depths []app.Depth) *table {
-	t := newTable("no queues are configured", "ACCOUNT", "QUEUE", "STATUS", ">MESSAGES", ">VISIBLE", ">OLDEST", ">POISON", ">OLDEST POISON")
-	for _, d := range depths {
-		t.add(d.Account, d.Queue, statusCell(d.Status), number(d.ApproximateMessages), visible(d), age(d.OldestVisibleSeconds, d.VisibleSaturated),
-			poisonCell(d.PoisonMessages), age(d.OldestPoisonSeconds, d.PoisonSaturated))
+func depthTable(list []judged) *table {
+	t := newTable("no queues are configured", "ACCOUNT", "QUEUE", "STATUS", ">MESSAGES", ">VISIBLE", ">OLDEST", ">POISON", ">OLDEST POISON", "TREND", ">DRAINED IN", ">LOSS IN")
+	for _, d := range list {
+		t.add(d.Account, d.Queue, statusCell(d.Status), number(d.ApproximateMessages), visible(d.Depth), age(d.OldestVisibleSeconds, d.VisibleSaturated),
+			poisonCell(d.PoisonMessages), age(d.OldestPoisonSeconds, d.PoisonSaturated),
+			d.Trend.cell(), d.Trend.drain(), d.Trend.loss())
 	}
 	return t
 }

@@ -17,7 +17,7 @@ import (
 
 // queueDescription is what `queue show` prints.
 type queueDescription struct {
-	app.Depth
+	judged
 
 	Mode           string            `json:"mode"` // consume or watch
 	StorageAccount string            `json:"storageAccount"`
@@ -32,26 +32,35 @@ type queueDescription struct {
 }
 
 func (c *cli) queueShowCommand() *cobra.Command {
+	var server string
 	cmd := &cobra.Command{
 		Use:   "show ACCOUNT/QUEUE",
 		Short: "Show one queue: depth, poison, settings, metadata",
 		Long: `Show one queue: how deep it and its poison queue are, its settings and its consumer's with
-every default filled in, and its metadata. It counts and peeks, which changes nothing.
+every default filled in, and its metadata. It counts and peeks, which changes nothing. A running
+qwatch with this configuration adds the queue's trend and forecasts.
 Exit status 1 when the queue is missing or could not be read.`,
 		Example:           "  qwatch queue show orders/orders\n  qwatch queue show orders/orders -o json",
 		Args:              exact("ACCOUNT/QUEUE"),
 		ValidArgsFunction: c.completeQueue,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.onFleet(cmd.Context(), args[0], c.queueShow)
+			return c.onFleet(cmd.Context(), args[0], func(ctx context.Context, fleet *app.Fleet, q app.FleetQueue) error {
+				return c.queueShow(ctx, fleet, q, server)
+			})
 		},
 	}
+	serverFlag(cmd, &server)
 	c.timeoutFlag(cmd)
 	c.configFlag(cmd)
 	c.outputFlag(cmd)
 	return cmd
 }
 
-func (c *cli) queueShow(ctx context.Context, fleet *app.Fleet, q app.FleetQueue) error {
+func (c *cli) queueShow(ctx context.Context, fleet *app.Fleet, q app.FleetQueue, server string) error {
+	known, err := trends(ctx, server, q.String(), fleet)
+	if err != nil {
+		return err
+	}
 	settings, err := fleet.Settings(q)
 	if err != nil {
 		return err
@@ -60,7 +69,7 @@ func (c *cli) queueShow(ctx context.Context, fleet *app.Fleet, q app.FleetQueue)
 	defer cancel()
 	d := queueDescription{
 		settings: settings,
-		Depth:    app.DepthOf(asking, q), Mode: "watch", StorageAccount: q.Account().StorageAccount(), Endpoint: q.Account().URL(),
+		judged:   judged{app.DepthOf(asking, q), trendOf(known, q)}, Mode: "watch", StorageAccount: q.Account().StorageAccount(), Endpoint: q.Account().URL(),
 		Encoding: q.Config.Encoding.String(), Team: q.Config.Team, Tier: q.Config.Tier,
 	}
 	if q.Config.Consumer != nil {
@@ -99,6 +108,15 @@ func (d queueDescription) text(w io.Writer) {
 		line("poison messages", number(d.PoisonMessages))
 		line("oldest poison", age(d.OldestPoisonSeconds, d.PoisonSaturated))
 	}
+	if t := d.Trend; t != nil {
+		line("trend", trendText(t.Status, t.StatusRule, t.StatusSince))
+		line("drained in", t.drain())
+		line("loss in", age(t.LossSeconds, false))
+		if t.PoisonStatus != "" {
+			line("poison trend", t.PoisonStatus)
+			line("poison loss in", age(t.PoisonLossSeconds, false))
+		}
+	}
 	line("storage account", d.StorageAccount)
 	line("endpoint", d.Endpoint)
 	for _, k := range slices.Sorted(maps.Keys(d.Metadata)) {
@@ -109,4 +127,16 @@ func (d queueDescription) text(w io.Writer) {
 	for text := range strings.Lines(string(d.settings)) {
 		fmt.Fprintf(w, "  %s\n", clean(strings.TrimRight(text, "\n")))
 	}
+}
+
+// trendText is a status with the rule that found it, and since when.
+func trendText(status, rule, since string) string {
+	text := status
+	if rule != "" {
+		text += " (" + rule + ")"
+	}
+	if since != "" {
+		text += " since " + since
+	}
+	return text
 }

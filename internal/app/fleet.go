@@ -122,6 +122,9 @@ func connections(a config.Account) int {
 	return n
 }
 
+// Config returns the configuration that the fleet was opened by.
+func (f *Fleet) Config() *config.Config { return f.config }
+
 // Account returns the account of that configured name. The error lists the names there are.
 func (f *Fleet) Account(name string) (*queue.Account, error) {
 	names := make([]string, 0, len(f.accounts))

@@ -1,0 +1,195 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/qwatch/qwatch/internal/app"
+	"github.com/qwatch/qwatch/internal/config"
+)
+
+// trend is what a running qwatch makes of a queue: one look cannot tell it.
+type trend struct {
+	Status            string   `json:"status"`
+	StatusRule        string   `json:"statusRule"`
+	StatusSince       string   `json:"statusSince,omitempty"`
+	DrainSeconds      *float64 `json:"drainSeconds,omitempty"`
+	LossSeconds       *float64 `json:"lossSeconds,omitempty"`
+	PoisonStatus      string   `json:"poisonStatus,omitempty"`
+	PoisonLossSeconds *float64 `json:"poisonLossSeconds,omitempty"`
+}
+
+// judged is a queue with its trend. Nil: no running qwatch told it.
+type judged struct {
+	app.Depth
+
+	Trend *trend `json:"trend,omitempty"`
+}
+
+// trendState and trendQueue are the parts of the API's answer that are shown.
+type trendState struct {
+	Status       string   `json:"status"`
+	StatusRule   string   `json:"statusRule"`
+	StatusSince  string   `json:"statusSince"`
+	DrainSeconds *float64 `json:"drainSeconds"`
+	LossSeconds  *float64 `json:"lossSeconds"`
+}
+
+type trendQueue struct {
+	Account        string      `json:"account"`
+	Queue          string      `json:"queue"`
+	StorageAccount string      `json:"storageAccount"`
+	Main           *trendState `json:"main"`
+	Poison         *trendState `json:"poison"`
+}
+
+const (
+	trendPatience = 2 * time.Second
+	maxTrends     = 256 << 20 // of 10,000 queues it is about 30 MB
+)
+
+// serverFlag adds the flag that says whom to ask for trends.
+func serverFlag(cmd *cobra.Command, server *string) {
+	cmd.Flags().StringVar(server, "server", "", "the `address` of the qwatch that watches the queues, like http://127.0.0.1:9780, for\n"+
+		"their trend; \"off\" for none (default: server.listen of the configuration, if it answers)")
+}
+
+// trends asks the running qwatch, and returns what it makes of each queue, by "account/queue"; of one alone when
+// that is named. Nobody needs to run: unless the address was given, no answer is no error.
+func trends(ctx context.Context, server, name string, fleet *app.Fleet) (map[string]trendQueue, error) {
+	base, given := server, server != ""
+	switch {
+	case server == "off":
+		return nil, nil
+	case given:
+		u, err := url.Parse(server)
+		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+			return nil, usagef("--server must be an http or https address, like http://127.0.0.1:9780, or off")
+		}
+	default:
+		if base = listening(fleet.Config()); base == "" {
+			return nil, nil
+		}
+	}
+	queues, err := askTrends(ctx, strings.TrimSuffix(base, "/")+"/api/v1/queues", name)
+	if err != nil {
+		if given {
+			return nil, err
+		}
+		return nil, nil
+	}
+	all := make(map[string]trendQueue, len(queues))
+	for _, q := range queues {
+		all[q.Account+"/"+q.Queue] = q
+	}
+	return all, nil
+}
+
+// listening returns where a qwatch with that configuration answers on this machine; "" when that cannot be told.
+func listening(cfg *config.Config) string {
+	host, port, err := net.SplitHostPort(cfg.Server.Listen)
+	if err != nil || port == "0" || cfg.Server.WebConfigFile != "" { // who has TLS or passwords is asked by --server
+		return ""
+	}
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return "http://" + net.JoinHostPort(host, port)
+}
+
+func askTrends(ctx context.Context, address, name string) ([]trendQueue, error) {
+	if name != "" {
+		address += "/" + name // of characters that need no escape
+	}
+	ctx, cancel := context.WithTimeout(ctx, trendPatience)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return nil, fmt.Errorf("ask for trends: %w", err)
+	}
+	// As with a probe: no proxy from the environment, no redirect.
+	client := &http.Client{
+		Transport:     &http.Transport{Proxy: nil, DisableKeepAlives: true},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("ask for trends: %w", err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("ask %s for trends: it answered %s", req.URL.Redacted(), resp.Status)
+	}
+	var answer struct {
+		trendQueue
+		Queues []trendQueue `json:"queues"`
+	}
+	if err := json.NewDecoder(http.MaxBytesReader(nil, resp.Body, maxTrends)).Decode(&answer); err != nil {
+		return nil, fmt.Errorf("read the trends from %s: %w", req.URL.Redacted(), err)
+	}
+	if name != "" {
+		return []trendQueue{answer.trendQueue}, nil
+	}
+	return answer.Queues, nil
+}
+
+// trendOf picks the trend of a queue. One of another storage account that has the same name is passed over.
+func trendOf(all map[string]trendQueue, q app.FleetQueue) *trend {
+	found, ok := all[q.String()]
+	if !ok || found.Main == nil || found.StorageAccount != q.Account().StorageAccount() {
+		return nil
+	}
+	t := &trend{
+		Status: found.Main.Status, StatusRule: found.Main.StatusRule, StatusSince: found.Main.StatusSince,
+		DrainSeconds: found.Main.DrainSeconds, LossSeconds: found.Main.LossSeconds,
+	}
+	if p := found.Poison; p != nil {
+		t.PoisonStatus, t.PoisonLossSeconds = p.Status, p.LossSeconds
+	}
+	return t
+}
+
+// The cells of a trend, which may be nil.
+func (t *trend) cell() cell {
+	if t == nil {
+		return cell{unknown, plain}
+	}
+	switch t.Status {
+	case "ok", "idle":
+		return cell{t.Status, good}
+	case "stalled", "falling_behind", "missing", "unreachable":
+		return cell{t.Status, bad}
+	default:
+		return cell{t.Status, warn}
+	}
+}
+
+func (t *trend) drain() string {
+	if t == nil {
+		return unknown
+	}
+	return age(t.DrainSeconds, false)
+}
+
+// loss is when the first message is lost, main or poison.
+func (t *trend) loss() cell {
+	if t == nil {
+		return cell{unknown, plain}
+	}
+	first := t.LossSeconds
+	if p := t.PoisonLossSeconds; first == nil || p != nil && *p < *first {
+		first = p
+	}
+	if first == nil {
+		return cell{unknown, plain}
+	}
+	return cell{age(first, false), warn}
+}
