@@ -56,6 +56,7 @@ const (
 	ReasonPoison         Reason = "poison"          // messages lie in a poison queue
 	ReasonConfig         Reason = "config"          // the newest configuration was refused
 	ReasonStorage        Reason = "storage"         // the storage account does not answer
+	ReasonCluster        Reason = "cluster"         // another replica, or what they agree by, cannot be reached
 	ReasonTimeout        Reason = "timeout"         // the check itself did not return in time
 	ReasonPanic          Reason = "panic"           // the check itself panicked
 )

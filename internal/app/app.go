@@ -18,6 +18,7 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
 	"github.com/qwatch/qwatch/internal/config"
 	"github.com/qwatch/qwatch/internal/web"
@@ -45,6 +46,10 @@ type Options struct {
 	Listen func(ctx context.Context, setting, address string) (net.Listener, error)
 	// Lookup resolves the names of scaling.peers. Nil: the system's resolver.
 	Lookup func(ctx context.Context, host string) ([]string, error)
+	// Lease replaces the Lease that a leader is elected on. Nil: Kubernetes'.
+	Lease func(identity string) resourcelock.Interface
+	// PeerTransport replaces the HTTP client with which replicas ask each other. Nil: one of its own.
+	PeerTransport http.RoundTripper
 	// Load reads the configuration anew, for a reload. Nil: it cannot be reloaded.
 	Load Loader
 	// Reload asks, with each value, for a reload, as POST /-/reload does. Nil: nobody asks.
@@ -154,6 +159,8 @@ func (s *service) run(ctx context.Context) (err error) {
 		return s.collector.Run(gctx)
 	})
 	g.Go(func() error { return s.story.Run(gctx) })
+	g.Go(func() error { return s.runSharing(gctx, running.Main) })
+	g.Go(func() error { return s.canary.run(gctx) })
 	g.Go(func() error { return s.scaler.Run(gctx, s.localConsumers) })
 	for _, c := range s.state().consumers {
 		c.start(gctx, g, s)

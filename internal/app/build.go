@@ -47,6 +47,7 @@ type service struct {
 	follow      *telemetry.Telemetry // nil: nobody wants to be told
 	opening     FleetOptions
 	scalerFields
+	clusterFields
 
 	inUse     atomic.Pointer[state]
 	applied   []func(*state) // called with each state once it is in use, the first one included
@@ -129,6 +130,9 @@ func (s *service) assemble() error {
 	if err == nil {
 		s.loop = s.health.Loop("collector", collectorBound)
 		cfg.Beat, cfg.Logger = s.loop.Beat, s.log
+		err = s.share(&cfg)
+	}
+	if err == nil {
 		if s.collector, err = collector.New(cfg); err != nil {
 			err = &ConfigError{fmt.Errorf("%s: %w", st.config.At("watch"), err)}
 		}
@@ -138,6 +142,8 @@ func (s *service) assemble() error {
 		return err
 	}
 	s.checks()
+	s.sharingChecks()
+	s.canary = &canary{service: s, metrics: metric.NewCanary(s.registry)}
 	for _, c := range st.consumers {
 		c.loop = s.health.Loop("processor "+c.name, processorBound)
 	}
@@ -228,6 +234,8 @@ func (s *service) handler() http.Handler {
 		Reload:     s.reload,
 		Tokens:     s.tokens,
 		Story:      s.story,
+		Router:     s.router,
+		Shard:      s.shardHandler(),
 		Scaler:     s.scalingAPI,
 		Health:     s.health,
 		Version:    s.o.Version,

@@ -91,6 +91,7 @@ func needsRestart(running, next *config.Config) []string {
 	var paths []string
 	differing(&paths, "scaling", reflect.ValueOf(running.Scaling), reflect.ValueOf(next.Scaling))
 	differing(&paths, "server", reflect.ValueOf(running.Server), reflect.ValueOf(next.Server))
+	paths = append(paths, sharingDiffers(running.Watch, next.Watch)...)
 	if !reflect.DeepEqual(running.Telemetry, next.Telemetry) {
 		paths = append(paths, "telemetry")
 	}

@@ -53,7 +53,7 @@ func (s *service) scaling() error {
 			}
 			return c.Status(), true
 		},
-		Asked:  s.collector.Scaled,
+		Asked: s.collector.Scaled, Forward: s.forwardScaling,
 		Peers:  s.peers(),
 		Logger: s.log,
 	})
@@ -178,7 +178,7 @@ func (s *service) scalingAPI(ctx context.Context, account, queue, strategy strin
 	}
 	if err == nil {
 		return web.Scaling{
-			Value: a.Value, Strategy: a.Strategy.String(), Saturated: a.Saturated,
+			Value: a.Value, Strategy: a.Strategy.String(), Saturated: a.Saturated, Backlog: a.Backlog,
 			AgeSeconds: float64(a.Age.Milliseconds()) / 1000,
 		}, nil
 	}

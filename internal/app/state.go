@@ -114,7 +114,7 @@ func (st *state) watching() (collector.Config, error) {
 func (s *service) adopt(st *state) {
 	s.bill.SetPrice(st.config.Watch.PricePer10kTransactions)
 	for _, a := range st.config.Accounts {
-		s.storage.Init(a.Name, operations(a))
+		s.storage.Init(a.Name, append(operations(a), canaryOperations(st.config.Watch.Canary, a.Name)...))
 		s.bill.Init(a.Name)
 	}
 	for _, a := range st.fleet.accounts {

@@ -2,6 +2,7 @@ package app
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/qwatch/qwatch/collector"
@@ -85,8 +86,12 @@ func (f *Fleet) discoveries() []collector.Discovery {
 		if d == nil {
 			continue
 		}
+		exclude := d.Exclude
+		if c := f.config.Watch.Canary; c != nil && c.Account == a.Name {
+			exclude = append(slices.Clone(exclude), c.Queue) // it looks after itself
+		}
 		all = append(all, collector.Discovery{
-			Account: acct, Include: d.Include, Exclude: d.Exclude, Interval: d.Interval, MaxQueues: d.MaxQueues,
+			Account: acct, Include: d.Include, Exclude: exclude, Interval: d.Interval, MaxQueues: d.MaxQueues,
 			Target: func(name string) (collector.Target, error) { return f.found(acct, name) },
 		})
 	}

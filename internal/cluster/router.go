@@ -16,6 +16,11 @@ type Router interface {
 	// is returned whatever its status. The error is ErrUnavailable with its cause when there is no such answer: the owner
 	// is not known or cannot be reached, or watches the queue no more. Ask Owner first: a replica does not ask itself.
 	Forward(ctx context.Context, account, queue, target string) (*Answer, error)
+	// Others returns the base URLs of the replicas that watch what this one does not; "" stands for one that is not known.
+	// None: this replica watches everything.
+	Others() []string
+	// Ask is Forward to one of Others.
+	Ask(ctx context.Context, addr, target string) (*Answer, error)
 }
 
 // ErrUnavailable says that nobody could be asked about a queue. It is worth trying again in a moment.
@@ -39,3 +44,9 @@ func (Alone) Owner(string, string) (addr string, self bool) { return "", true }
 func (Alone) Forward(context.Context, string, string, string) (*Answer, error) {
 	return nil, ErrUnavailable
 }
+
+// Others implements Router: there are none.
+func (Alone) Others() []string { return nil }
+
+// Ask implements Router: there is nobody to ask.
+func (Alone) Ask(context.Context, string, string) (*Answer, error) { return nil, ErrUnavailable }

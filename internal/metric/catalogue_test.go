@@ -84,6 +84,12 @@ func TestNamesAndLabelsAreWhatWasPromised(t *testing.T) {
 		"qwatch_config_last_reload_success_timestamp_seconds",
 		"qwatch_health_check_status probe=live|ready|startup check",
 		"qwatch_build_info version revision goversion",
+		"qwatch_leader",
+		"qwatch_shards",
+		"qwatch_shards_alive",
+		"qwatch_forwarded_requests_total result=ok|unavailable",
+		"qwatch_canary_round_trip_seconds",
+		"qwatch_canary_failures_total",
 	}
 	var got []string
 	for _, d := range metric.Catalogue() {

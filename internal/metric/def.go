@@ -229,7 +229,7 @@ func Series(s Size) int {
 // Catalogue returns the definition of every metric, in the order of the documentation:
 // the watcher's, the consumer's, the process's. The caller owns the slice.
 func Catalogue() []Def {
-	return slices.Concat(watcherDefs(), consumerDefs(), processDefs())
+	return slices.Concat(watcherDefs(), consumerDefs(), processDefs(), clusterDefs())
 }
 
 // Of returns the definition of the named metric. It panics when there is none: names are

@@ -40,6 +40,10 @@ func everything(size metric.Size, opts metric.Options) prometheus.Gatherers {
 			report("thing-"+strconv.Itoa(i), "orders", time.Second)
 		}
 	})
+	metric.NewLeader(reg, func() bool { return true })
+	metric.NewShards(reg, func() (all, alive int) { return 3, 2 })
+	metric.NewForwards(reg)
+	metric.NewCanary(reg).Returned(time.Second)
 	metric.NewReload(reg)
 	metric.BuildInfo(reg, "v1.2.3", "0123abc", "go1.26")
 	metric.Health(reg, func(report func(probe, check string, status float64)) {

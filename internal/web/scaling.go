@@ -3,6 +3,8 @@ package web
 import (
 	"context"
 	"net/http"
+
+	"github.com/qwatch/qwatch/internal/cluster"
 )
 
 // Scaling is the answer to GET /api/v1/scaling/{account}/{queue}.
@@ -11,6 +13,7 @@ type Scaling struct {
 	Strategy   string  `json:"strategy"`
 	Saturated  bool    `json:"saturated"` // it may be more
 	AgeSeconds float64 `json:"ageSeconds"`
+	Backlog    int64   `json:"backlog,omitempty"` // the messages that replicas, where Value are those, are for
 }
 
 // A Scaler answers what a queue calls for. An error has the HTTP status that goes with it.
@@ -29,7 +32,12 @@ func (h *handler) mountScaling(mux *http.ServeMux) {
 }
 
 func (h *handler) scaling(w http.ResponseWriter, r *http.Request) {
-	answer, err := h.Scaler(r.Context(), r.PathValue("account"), r.PathValue("queue"), r.URL.Query().Get("strategy"))
+	account, queue := r.PathValue("account"), r.PathValue("queue")
+	if _, self := h.Router.Owner(account, queue); !self && cluster.FromPeer(r) {
+		writeError(w, http.StatusMisdirectedRequest, "this replica does not watch queue "+account+"/"+queue)
+		return
+	}
+	answer, err := h.Scaler(r.Context(), account, queue, r.URL.Query().Get("strategy"))
 	if err != nil {
 		writeError(w, err.Status, err.Text)
 		return

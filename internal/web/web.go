@@ -17,6 +17,7 @@ import (
 	"github.com/qwatch/qwatch/collector"
 	"github.com/qwatch/qwatch/health"
 	"github.com/qwatch/qwatch/internal/story"
+	"github.com/qwatch/qwatch/internal/cluster"
 	"github.com/qwatch/qwatch/processor"
 )
 
@@ -36,6 +37,10 @@ type Options struct {
 	// Story remembers how the queues fared. Nil: nothing is remembered, and what can be told is told
 	// from the present state.
 	Story *story.Recorder
+	// Router tells which replica watches a queue. Nil: this one watches all.
+	Router cluster.Router
+	// Shard answers who this replica is among shards. Nil: it is none.
+	Shard http.Handler
 	// Tokens are who may steer consumers. Nil: nobody.
 	Tokens *Tokens
 	// Reload reads the configuration anew, for POST /-/reload. A *RefusedError says that the file is at fault.
@@ -63,14 +68,20 @@ func Handler(o Options) http.Handler {
 	if o.Story == nil {
 		o.Story = story.New(story.Config{Snapshot: o.Collector.Snapshot, Queue: o.Collector.Queue, Processors: o.Processors})
 	}
+	if o.Router == nil {
+		o.Router = cluster.Alone{}
+	}
 	h := &handler{Options: o}
 	mux := http.NewServeMux()
 	mux.Handle("/metrics", metricsHandler(o.Registry, o.Collector, o.Logger))
 	mux.Handle("/api/v1/queues", compress(get(h.queues)))
-	mux.Handle("/api/v1/queues/{account}/{queue}", compress(get(h.queue)))
 	h.mountStory(mux)
+	mux.Handle("/api/v1/queues/{account}/{queue}", compress(cluster.Route(o.Router, get(h.queue))))
 	h.mountProcessors(mux)
 	h.mountScaling(mux)
+	if o.Shard != nil {
+		mux.Handle(cluster.ShardPath, get(o.Shard.ServeHTTP))
+	}
 	mux.HandleFunc("/api/", func(w http.ResponseWriter, r *http.Request) {
 		writeError(w, http.StatusNotFound, "there is no "+r.URL.Path)
 	})
@@ -87,11 +98,6 @@ func Probes(health *health.Health) http.Handler {
 }
 
 type handler struct{ Options }
-
-func (h *handler) queues(w http.ResponseWriter, _ *http.Request) {
-	snap := h.Collector.Snapshot()
-	writeJSON(w, http.StatusOK, queuesView{At: snap.At.UTC(), Queues: viewOf(snap.Queues, h.Processors(), snap.At)})
-}
 
 func (h *handler) queue(w http.ResponseWriter, r *http.Request) {
 	account, name := r.PathValue("account"), r.PathValue("queue")
