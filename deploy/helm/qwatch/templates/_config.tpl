@@ -1,0 +1,131 @@
+{{/* A queue of the configuration, or an empty dict: (list root account name). */}}
+{{- define "qwatch.queue" -}}
+{{- $root := index . 0 -}}{{- $account := index . 1 -}}{{- $name := index . 2 -}}
+{{- $found := dict -}}
+{{- range $root.Values.config.accounts -}}
+{{- if eq .name $account -}}
+{{- range .queues -}}{{- if eq .name $name -}}{{- $found = . -}}{{- end -}}{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- toJson $found -}}
+{{- end -}}
+
+{{/* The queues of a group, each with what the configuration says of it, and its account: (list root group). */}}
+{{- define "qwatch.groupQueues" -}}
+{{- $root := index . 0 -}}{{- $out := list -}}
+{{- range (index . 1).queues -}}
+{{- $base := include "qwatch.queue" (list $root .account .name) | fromJson -}}
+{{- $out = append $out (mergeOverwrite (deepCopy $base) (deepCopy .)) -}}
+{{- end -}}
+{{- dict "queues" $out | toJson -}}
+{{- end -}}
+
+{{/* What both shapes have in common. */}}
+{{- define "qwatch.commonConfig" -}}
+{{- $c := deepCopy .Values.config -}}
+{{- $server := deepCopy (get $c "server" | default dict) -}}
+{{- $_ := set $server "listen" ":9780" -}}
+{{- $_ := set $server "probes" ":9781" -}}
+{{- $_ := set $server "grpc" ":9782" -}}
+{{- $_ := set $c "server" $server -}}
+{{- toJson $c -}}
+{{- end -}}
+
+{{/* The watcher's qwatch.yaml: every queue, and no consumer. */}}
+{{- define "qwatch.watcherConfig" -}}
+{{- $root := . -}}
+{{- $c := include "qwatch.commonConfig" . | fromJson -}}
+{{- $peers := list -}}
+{{- $more := dict -}}
+{{- range $name, $_ := .Values.consumers -}}
+{{- $group := include "qwatch.group" (list $root $name) | fromJson -}}
+{{- $peers = append $peers (printf "%s.%s.svc:9780" (include "qwatch.groupName" (list $root $name)) $root.Release.Namespace) -}}
+{{- range (include "qwatch.groupQueues" (list $root $group) | fromJson).queues -}}
+{{- $_ := set $more (printf "%s/%s" .account .name) . -}}
+{{- end -}}
+{{- end -}}
+{{- $accounts := list -}}
+{{- range $c.accounts -}}
+{{- $account := . -}}
+{{- $queues := list -}}
+{{- $seen := dict -}}
+{{- range $account.queues -}}
+{{- $key := printf "%s/%s" $account.name .name -}}
+{{- $_ := set $seen $key true -}}
+{{- $consumed := get $more $key | default . -}}
+{{- $queues = append $queues (include "qwatch.watched" (list . (get $consumed "consumer" | default dict)) | fromJson) -}}
+{{- end -}}
+{{- range $key, $queue := $more -}}
+{{- if and (eq $queue.account $account.name) (not (hasKey $seen $key)) -}}
+{{- $queues = append $queues (include "qwatch.watched" (list $queue $queue.consumer) | fromJson) -}}
+{{- end -}}
+{{- end -}}
+{{- $account = omit $account "queues" -}}
+{{- if $queues -}}{{- $_ := set $account "queues" $queues -}}{{- end -}}
+{{- $accounts = append $accounts $account -}}
+{{- end -}}
+{{- $_ := set $c "accounts" $accounts -}}
+{{- $watch := get $c "watch" | default dict -}}
+{{- $_ := set $watch "mode" .Values.watcher.mode -}}
+{{- if eq .Values.watcher.mode "leader" -}}
+{{- $_ := set $watch "leader" (dict "lease" (include "qwatch.fullname" .) "namespace" .Release.Namespace) -}}
+{{- else if eq .Values.watcher.mode "shard" -}}
+{{- $full := include "qwatch.fullname" . -}}
+{{- $_ := set $watch "shard" (dict "count" (int .Values.watcher.replicas) "peers" (list (printf "%s://%s-{index}.%s-shards.%s.svc:9780" (include "qwatch.scheme" .) $full $full .Release.Namespace))) -}}
+{{- end -}}
+{{- $_ := set $c "watch" $watch -}}
+{{- $scaling := get $c "scaling" | default dict -}}
+{{- if and $peers (not (hasKey $scaling "peers")) -}}{{- $_ := set $scaling "peers" (join "," $peers) -}}{{- end -}}
+{{- if $scaling -}}{{- $_ := set $c "scaling" $scaling -}}{{- end -}}
+{{- toYaml $c -}}
+{{- end -}}
+
+{{/* A queue as the watcher sees it; what one replica of its consumers handles at once is kept for the scaler: (list queue consumer). */}}
+{{- define "qwatch.watched" -}}
+{{- $queue := omit (index . 0) "consumer" "account" -}}
+{{- with (index . 1).concurrency -}}
+{{- $scaling := deepCopy (get $queue "scaling" | default dict) -}}
+{{- if not (hasKey $scaling "concurrency") -}}{{- $_ := set $scaling "concurrency" . -}}{{- end -}}
+{{- $_ := set $queue "scaling" $scaling -}}
+{{- end -}}
+{{- toJson $queue -}}
+{{- end -}}
+
+{{- define "qwatch.scheme" -}}
+{{- $server := get .Values.config "server" | default dict -}}
+{{- ternary "https" "http" (hasKey $server "webConfigFile") -}}
+{{- end -}}
+
+{{/* A group's qwatch.yaml: its queues alone: (list root group). */}}
+{{- define "qwatch.groupConfig" -}}
+{{- $root := index . 0 -}}
+{{- $c := omit (include "qwatch.commonConfig" $root | fromJson) "scaling" -}}
+{{- $_ := set $c.server "grpc" "off" -}}
+{{- $watch := omit (get $c "watch" | default dict) "mode" "leader" "shard" "peers" "canary" -}}
+{{- $c = omit $c "watch" -}}
+{{- if $watch -}}{{- $_ := set $c "watch" $watch -}}{{- end -}}
+{{- $queues := (include "qwatch.groupQueues" (list $root (index . 1)) | fromJson).queues -}}
+{{- $accounts := list -}}
+{{- range $c.accounts -}}
+{{- $account := omit . "queues" "discovery" -}}
+{{- $own := list -}}
+{{- range $queues -}}{{- if eq .account $account.name -}}{{- $own = append $own (omit . "account") -}}{{- end -}}{{- end -}}
+{{- if $own -}}
+{{- $_ := set $account "queues" $own -}}
+{{- $accounts = append $accounts $account -}}
+{{- end -}}
+{{- end -}}
+{{- $_ := set $c "accounts" $accounts -}}
+{{- toYaml $c -}}
+{{- end -}}
+
+{{/* How long a group may take to end: (list root group). qwatch drains, cancels handlers, and waits as long again. */}}
+{{- define "qwatch.grace" -}}
+{{- $root := index . 0 -}}{{- $group := index . 1 -}}
+{{- $longest := 0 -}}
+{{- range (include "qwatch.groupQueues" (list $root $group) | fromJson).queues -}}
+{{- $consumer := get . "consumer" | default dict -}}
+{{- $longest = max $longest (include "qwatch.seconds" (get $consumer "drainTimeout" | default "30s")) -}}
+{{- end -}}
+{{- add (mul 2 $longest) 15 -}}
+{{- end -}}

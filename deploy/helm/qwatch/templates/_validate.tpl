@@ -1,0 +1,83 @@
+{{/* What a schema cannot say. Every fault is told at once. */}}
+{{- define "qwatch.validate" -}}
+{{- $root := . -}}{{- $faults := list -}}
+{{- $own := not .Values.existingConfig.name -}}
+{{- $accounts := list -}}
+{{- range .Values.config.accounts -}}{{- $accounts = append $accounts .name -}}{{- end -}}
+{{- if and $own (not $accounts) -}}
+{{- $faults = append $faults "config.accounts is empty: name at least one storage account, or set existingConfig.name" -}}
+{{- end -}}
+{{- if not (or .Values.watcher.enabled .Values.consumers) -}}
+{{- $faults = append $faults "watcher.enabled is false and there are no consumers: nothing would be installed" -}}
+{{- end -}}
+{{- range $i, $a := .Values.config.accounts -}}
+{{- range list "connectionString" "sas" "accountKey" -}}
+{{- $value := get $a . -}}
+{{- if and $value (not (contains "${" $value)) (ne $value "UseDevelopmentStorage=true") -}}
+{{- $faults = append $faults (printf "config.accounts[%d].%s is a secret in plain text, which would land in a ConfigMap: write ${NAME} and set NAME with env or envFrom, or use %sFile with extraVolumes" $i . .) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- $server := get .Values.config "server" | default dict -}}
+{{- range list "listen" "probes" "grpc" -}}
+{{- if hasKey $server . -}}
+{{- $faults = append $faults (printf "config.server.%s is set by the chart, whose services and probes rely on it: remove it" .) -}}
+{{- end -}}
+{{- end -}}
+{{- $watch := get .Values.config "watch" | default dict -}}
+{{- range list "mode" "leader" "shard" -}}
+{{- if hasKey $watch . -}}
+{{- $faults = append $faults (printf "config.watch.%s is set by the chart: use watcher.mode and watcher.replicas instead" .) -}}
+{{- end -}}
+{{- end -}}
+{{- if and (eq .Values.watcher.mode "single") (gt (int .Values.watcher.replicas) 1) -}}
+{{- $faults = append $faults "watcher.replicas is above 1 with watcher.mode single, so that each would watch everything: use leader or shard" -}}
+{{- end -}}
+{{- if and .Values.monitoring.serviceMonitor.enabled .Values.monitoring.podMonitor.enabled -}}
+{{- $faults = append $faults "monitoring.serviceMonitor and monitoring.podMonitor are both enabled, so that every pod would be scraped twice: keep one" -}}
+{{- end -}}
+{{- if and .Values.workloadIdentity.enabled .Values.serviceAccount.create (not .Values.workloadIdentity.clientId) (not (get .Values.serviceAccount.annotations "azure.workload.identity/client-id")) -}}
+{{- $faults = append $faults "workloadIdentity.enabled needs workloadIdentity.clientId, the client id of the identity" -}}
+{{- end -}}
+{{- range $name, $_ := .Values.consumers -}}
+{{- $group := include "qwatch.group" (list $root $name) | fromJson -}}
+{{- $at := printf "consumers.%s" $name -}}
+{{- $existing := (get $group "existingConfig" | default dict).name -}}
+{{- if and (not $existing) (not $group.queues) -}}
+{{- $faults = append $faults (printf "%s.queues is empty: name the queues that the group consumes, each with its account" $at) -}}
+{{- end -}}
+{{- range $i, $queue := (include "qwatch.groupQueues" (list $root $group) | fromJson).queues -}}
+{{- if and (not $existing) (not (has $queue.account $accounts)) -}}
+{{- $faults = append $faults (printf "%s.queues[%d].account %q is not one of config.accounts: %s" $at $i $queue.account (join ", " $accounts | default "there are none")) -}}
+{{- end -}}
+{{- if and (not $existing) (not (get $queue "consumer")) -}}
+{{- $faults = append $faults (printf "%s.queues[%d] (%s/%s) has no consumer, neither here nor in config: add consumer.handler" $at $i $queue.account $queue.name) -}}
+{{- end -}}
+{{- end -}}
+{{- if and $existing (not $group.terminationGracePeriodSeconds) -}}
+{{- $faults = append $faults (printf "%s.terminationGracePeriodSeconds is needed with existingConfig, since the chart cannot read its drainTimeout: set twice the longest drainTimeout and 15" $at) -}}
+{{- end -}}
+{{- $needs := include "qwatch.grace" (list $root $group) | int -}}
+{{- if and (not $existing) $group.terminationGracePeriodSeconds (lt (int $group.terminationGracePeriodSeconds) $needs) -}}
+{{- $faults = append $faults (printf "%s.terminationGracePeriodSeconds %d would kill pods while they drain: their drainTimeout takes %d seconds; raise it, leave it out, or shorten drainTimeout" $at (int $group.terminationGracePeriodSeconds) $needs) -}}
+{{- end -}}
+{{- $s := $group.scaling -}}
+{{- if $s.enabled -}}
+{{- if lt (int $s.maxReplicas) (int $s.minReplicas) -}}
+{{- $faults = append $faults (printf "%s.scaling.maxReplicas %d is below minReplicas %d" $at (int $s.maxReplicas) (int $s.minReplicas)) -}}
+{{- end -}}
+{{- if hasKey (get $root.Values.consumers $name | default dict) "replicas" -}}
+{{- $faults = append $faults (printf "%s.replicas is set beside scaling: KEDA owns the replicas; remove it, or set scaling.minReplicas" $at) -}}
+{{- end -}}
+{{- if not (or $root.Values.watcher.enabled $s.address) -}}
+{{- $faults = append $faults (printf "%s.scaling needs the watcher as KEDA's scaler: enable it, or set scaling.address" $at) -}}
+{{- end -}}
+{{- if not $group.queues -}}
+{{- $faults = append $faults (printf "%s.scaling needs %s.queues, to know what to scale on" $at $at) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- if $faults -}}
+{{- fail (printf "\n\nThese values cannot work:\n- %s\n" (join "\n- " $faults)) -}}
+{{- end -}}
+{{- end -}}
