@@ -40,6 +40,14 @@ func (m *Metrics) Sent(account, queue string) func() {
 	return m.consumer.Sent(account, queue)
 }
 
+// Replayed counts a message that was put back on a queue from its poison queue; see poison.ReplayOptions.
+// account and queue become labels.
+func (m *Metrics) Replayed(account, queue string) {
+	if m != nil {
+		m.consumer.Replayed(account, queue)
+	}
+}
+
 // queue returns the metrics of one queue, or nil, which counts nothing.
 func (m *Metrics) queue(account, queue string) *metric.ConsumerQueue {
 	if m == nil {

@@ -236,6 +236,7 @@ func (s *service) handler() http.Handler {
 		Story:      s.story,
 		Router:     s.router,
 		Shard:      s.shardHandler(),
+		Storage:    s.triaging(),
 		Scaler:     s.scalingAPI,
 		Health:     s.health,
 		Version:    s.o.Version,

@@ -116,6 +116,10 @@ func consumerDefs() []Def {
 			Help: "Deletes whose response was lost and whose retry found nothing; counted as completed.",
 		},
 		{
+			Name: MessagesReplayed, Type: Counter,
+			Help: "Messages put back on the queue from its poison queue by this process, when an operator asked for it.",
+		},
+		{
 			Name: DedupLookups, Type: Counter,
 			Help: "Deliveries whose business key was looked up in an idempotency store.",
 		},

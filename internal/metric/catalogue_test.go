@@ -71,6 +71,7 @@ func TestNamesAndLabelsAreWhatWasPromised(t *testing.T) {
 		"queue_message_retries_total account queue_name category=transient|throttled|timeout|panic|handler|other",
 		"queue_shutdown_released_messages_total account queue_name",
 		"queue_ambiguous_deletes_total account queue_name",
+		"queue_messages_replayed_total account queue_name",
 		"queue_dedup_lookups_total account queue_name",
 		"queue_dedup_hits_total account queue_name",
 

@@ -28,7 +28,7 @@ type Consumer struct {
 	receives, renewals, renewalFailures *prometheus.CounterVec
 	conflicts, deadLettered             *prometheus.CounterVec
 	deadLetterFailures, retries         *prometheus.CounterVec
-	released, ambiguous                 *prometheus.CounterVec
+	released, ambiguous, replayed       *prometheus.CounterVec
 	lookups, hits                       *prometheus.CounterVec
 	duration, size, wait                *prometheus.HistogramVec
 	attempts, attemptsToComplete        *prometheus.HistogramVec
@@ -80,6 +80,7 @@ func NewConsumer(reg prometheus.Registerer, opts Options) *Consumer {
 	c.deadLettered, c.deadLetterFailures = counter(MessagesDeadLettered), counter(DeadLetterFailures)
 	c.retries = counter(MessageRetries)
 	c.released, c.ambiguous = counter(ShutdownReleased), counter(AmbiguousDeletes)
+	c.replayed = counter(MessagesReplayed)
 	c.lookups, c.hits = counter(DedupLookups), counter(DedupHits)
 	c.duration = histogram(ProcessingDuration, opts.ProcessingBuckets)
 	c.wait = histogram(TimeInQueue, opts.WaitBuckets)
@@ -147,6 +148,14 @@ func (c *Consumer) Sent(account, queue string) func() {
 		return func() {}
 	}
 	return c.sent.WithLabelValues(account, queue).Inc
+}
+
+// Replayed counts a message put back on the queue from its poison queue, for processes that do so with or
+// without consuming: it creates no other series.
+func (c *Consumer) Replayed(account, queue string) {
+	if c != nil {
+		c.replayed.WithLabelValues(account, queue).Inc()
+	}
 }
 
 // release gives a handle back and drops the queue's series with the last one.
@@ -217,7 +226,8 @@ func (c *Consumer) newSeries(k queueKey) *series {
 		received: one(c.received), sent: one(c.sent), processed: one(c.processed), failed: one(c.failed),
 		started: one(c.started), late: one(c.late),
 		renewals: one(c.renewals), released: one(c.released), ambiguous: one(c.ambiguous),
-		lookups: one(c.lookups), hits: one(c.hits),
+		replayed: one(c.replayed),
+		lookups:  one(c.lookups), hits: one(c.hits),
 		receives:           each(c.receives, receiveResults()),
 		renewalFailures:    each(c.renewalFailures, renewalReasons()),
 		conflicts:          each(c.conflicts, conflictOperations()),

@@ -181,6 +181,11 @@ func TestQueuesWithoutConsumerHaveNoSeries(t *testing.T) {
 	if diff := cmp.Diff(want, samples(t, reg)); diff != "" {
 		t.Errorf("a process that only sends (-want +got):\n%s", diff)
 	}
+	consumer.Replayed("acct", "other")
+	want[`queue_messages_replayed_total{account="acct",queue_name="other"}`] = 1
+	if diff := cmp.Diff(want, samples(t, reg)); diff != "" {
+		t.Errorf("a process that replays to a queue it does not consume (-want +got):\n%s", diff)
+	}
 }
 
 func TestDeletedQueueLeavesNothing(t *testing.T) {

@@ -94,6 +94,7 @@ const (
 	MessageRetries             = "queue_message_retries_total"
 	ShutdownReleased           = "queue_shutdown_released_messages_total"
 	AmbiguousDeletes           = "queue_ambiguous_deletes_total"
+	MessagesReplayed           = "queue_messages_replayed_total"
 	DedupLookups               = "queue_dedup_lookups_total"
 	DedupHits                  = "queue_dedup_hits_total"
 )

@@ -26,6 +26,7 @@ type series struct {
 
 	received, sent, processed, failed, started, late prometheus.Counter
 	renewals, released, ambiguous, lookups, hits     prometheus.Counter
+	replayed                                         prometheus.Counter // counted by Consumer.Replayed
 
 	receives, renewalFailures, conflicts      byValue[prometheus.Counter]
 	deadLettered, deadLetterFailures, retries byValue[prometheus.Counter]

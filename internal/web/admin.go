@@ -30,13 +30,20 @@ const (
 type admin struct {
 	*handler
 	cross *http.CrossOriginProtection
+	work  *storageWork
 
 	mu    sync.Mutex
 	wrong *rate.Limiter
 }
 
-func (h *handler) mountProcessors(mux *http.ServeMux) {
-	a := &admin{handler: h, cross: http.NewCrossOriginProtection(), wrong: rate.NewLimiter(wrongTokensPerSecond, wrongTokensBurst)}
+func newAdmin(h *handler) *admin {
+	return &admin{
+		handler: h, cross: http.NewCrossOriginProtection(), work: newStorageWork(),
+		wrong: rate.NewLimiter(wrongTokensPerSecond, wrongTokensBurst),
+	}
+}
+
+func (a *admin) mountProcessors(mux *http.ServeMux) {
 	const path = "/api/v1/processors/{account}/{queue}"
 	mux.Handle("/api/v1/processors", get(a.list))
 	mux.Handle(path, get(a.status))
@@ -104,7 +111,7 @@ func (a *admin) operator(operation string, do func(Consumer)) http.HandlerFunc {
 		do(c)
 		s := c.Status()
 		a.Story.Steered(s.Account, s.Queue, operation == "pause", who)
-		a.Logger.Info("operator command", "operation", operation, "account", s.Account, "queue", s.Queue, "operator", who, "addr", r.RemoteAddr)
+		a.audit(r, Action{Operator: who, Operation: operation, Account: s.Account, Queue: s.Queue})
 		writeProcessor(w, c)
 	})
 }

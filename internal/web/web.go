@@ -2,7 +2,8 @@
 //
 // Every answer comes from state that is already there – the collector's snapshot, the
 // processors' status, the registry. No request of any kind calls storage, so a scrape is
-// as quick during an outage as before it. What the state means is decided in the packages
+// as quick during an outage as before it; the exception is what operators ask for with their
+// token, to look after messages. What the state means is decided in the packages
 // it comes from; this one only shows it.
 package web
 
@@ -46,6 +47,10 @@ type Options struct {
 	// Reload reads the configuration anew, for POST /-/reload. A *RefusedError says that the file is at fault.
 	// Nil: it cannot be reloaded.
 	Reload func(context.Context) (Reloaded, error)
+	// Storage lets operators look after messages. Nil: nobody does, and the addresses are not there.
+	Storage *Storage
+	// Audited is told of everything that somebody did through the API. Nil: only the log is.
+	Audited func(Action)
 	// Health mounts the probes. Required.
 	Health *health.Health
 	// Version is shown on the page.
@@ -77,7 +82,12 @@ func Handler(o Options) http.Handler {
 	mux.Handle("/api/v1/queues", compress(get(h.queues)))
 	h.mountStory(mux)
 	mux.Handle("/api/v1/queues/{account}/{queue}", compress(cluster.Route(o.Router, get(h.queue))))
-	h.mountProcessors(mux)
+	a := newAdmin(h)
+	a.mountProcessors(mux)
+	if o.Storage != nil {
+		a.mountPoison(mux)
+		a.mountMessages(mux)
+	}
 	h.mountScaling(mux)
 	if o.Shard != nil {
 		mux.Handle(cluster.ShardPath, get(o.Shard.ServeHTTP))

@@ -1,0 +1,217 @@
+package triage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/qwatch/qwatch/poison"
+	"github.com/qwatch/qwatch/queue"
+)
+
+// Queue is a queue whose poison is looked after.
+type Queue struct {
+	*queue.Queue
+	// Shared says that its poison queue holds other queues' messages too.
+	Shared bool
+	// NoPoison is why it has none; nil when it has.
+	NoPoison error
+}
+
+// Hooks hear of messages that are gone from the poison queue. Nil ones are not called.
+type Hooks struct {
+	Replayed func(context.Context, poison.Replayed)
+	Deleted  func(context.Context, *poison.Entry)
+}
+
+// tellEvery is how often progress is told at most.
+const tellEvery = 200 * time.Millisecond
+
+// Run carries a command out and tells its events to sink, one after the other, until it ends: the last
+// is a summary or a result, also when an error is returned, if anything was begun. An error of sink ends
+// it. It holds no message when it returns.
+func Run(ctx context.Context, q Queue, c Command, hooks Hooks, sink func(Event) error) error {
+	if err := errors.Join(q.NoPoison, c.Check()); err != nil {
+		return err
+	}
+	r := &runner{q: q, c: c, sink: sink}
+	switch c.Operation {
+	case List:
+		return r.list(ctx, func(e *poison.Entry, _ bool) error { return sink(Event{Entry: r.entry(e)}) })
+	case Export:
+		return r.list(ctx, func(e *poison.Entry, first bool) error {
+			if !first {
+				return nil
+			}
+			line, err := e.Line()
+			if err != nil {
+				return err
+			}
+			return sink(Event{Line: line})
+		})
+	case Replay:
+		res, err := poison.Replay(ctx, q.Queue, poison.ReplayOptions{
+			Selection: r.selection(), DryRun: c.DryRun, Rate: c.Rate,
+			Canary: c.Canary, CanaryWait: time.Duration(c.CanaryWait), Sent: hooks.Replayed,
+		})
+		return r.end(res, err)
+	case Delete:
+		res, err := poison.Delete(ctx, q.Queue, poison.DeleteOptions{Selection: r.selection(), DryRun: c.DryRun, Deleted: hooks.Deleted})
+		return r.end(res, err)
+	case Purge:
+		return r.purge(ctx, hooks)
+	}
+	return fmt.Errorf("operation %.40q is none", string(c.Operation))
+}
+
+type runner struct {
+	q    Queue
+	c    Command
+	sink func(Event) error
+	told time.Time
+}
+
+// entry is one as it is told.
+func (r *runner) entry(e *poison.Entry) *Entry {
+	out := &Entry{Entry: *e}
+	if r.c.Body {
+		out.Payload = PayloadOf(e.Message())
+	}
+	out.Forget()
+	return out
+}
+
+// list tells what is chosen: of a walk every copy, and whether it is the first of its message.
+func (r *runner) list(ctx context.Context, tell func(e *poison.Entry, first bool) error) error {
+	if !r.c.All {
+		return r.peek(ctx, tell)
+	}
+	now, f, n := r.q.Account().Now(), r.c.filter(), 0
+	var seen copies
+	l, err := poison.Walk(ctx, r.q.Queue, r.walk(), func(e *poison.Entry) error {
+		if !f.Chooses(e, now) {
+			return nil
+		}
+		first := seen.first(e)
+		if first && r.c.Limit > 0 && n == r.c.Limit {
+			return errLimit
+		}
+		if first {
+			n++
+		}
+		return tell(e, first)
+	})
+	if errors.Is(err, errLimit) {
+		l.Partial, err = true, nil
+	}
+	return r.summary(l, err)
+}
+
+var errLimit = errors.New("the limit is reached")
+
+func (r *runner) peek(ctx context.Context, tell func(*poison.Entry, bool) error) error {
+	l, err := poison.List(ctx, r.q.Queue)
+	if err != nil {
+		return err
+	}
+	now, f, n := r.q.Account().Now(), r.c.filter(), 0
+	for i := range l.Entries {
+		e := &l.Entries[i]
+		if !f.Chooses(e, now) {
+			continue
+		}
+		if r.c.Limit > 0 && n == r.c.Limit {
+			l.Partial = true
+			break
+		}
+		n++
+		if err := tell(e, true); err != nil {
+			return err
+		}
+	}
+	return r.summary(l, nil)
+}
+
+func (r *runner) summary(l poison.Listing, err error) error {
+	return errors.Join(err, r.sink(Event{Summary: &Summary{Total: l.Total, Peeked: l.Peeked, Others: l.Others, Partial: l.Partial, Unseen: l.Unseen}}))
+}
+
+func (r *runner) end(res poison.Result, err error) error {
+	e := Event{Result: &res}
+	if err != nil {
+		e.Error = err.Error()
+	}
+	if told := r.sink(e); err == nil {
+		err = told
+	}
+	return err
+}
+
+func (r *runner) walk() poison.WalkOptions {
+	return poison.WalkOptions{Progress: func(seen int, about int64) {
+		if r.due(false) {
+			_ = r.sink(Event{Looking: &Progress{int64(seen), about}}) // it fails again at what matters
+		}
+	}}
+}
+
+func (r *runner) due(last bool) bool {
+	if !last && time.Since(r.told) < tellEvery {
+		return false
+	}
+	r.told = time.Now()
+	return true
+}
+
+func (r *runner) selection() poison.Selection {
+	s := poison.Selection{
+		All: r.c.All, Filter: r.c.filter(), Limit: r.c.Limit, Walk: r.walk(),
+		Progress: func(done, chosen int) {
+			if r.due(done == chosen) {
+				_ = r.sink(Event{Progress: &Progress{int64(done), int64(chosen)}})
+			}
+		},
+		Waiting: func(hidden int64) { _ = r.sink(Event{Waiting: &hidden}) },
+	}
+	if r.c.DryRun {
+		s.Chosen = func(e *poison.Entry) error { return r.sink(Event{Entry: r.entry(e)}) }
+	}
+	return s
+}
+
+// purge deletes everything of the queue's: at one stroke where the poison queue is the queue's alone.
+func (r *runner) purge(ctx context.Context, hooks Hooks) error {
+	l, err := poison.List(ctx, r.q.Queue)
+	if err != nil {
+		return err
+	}
+	if r.q.Shared || l.Others > 0 {
+		r.c.All = true
+		res, err := poison.Delete(ctx, r.q.Queue, poison.DeleteOptions{Selection: r.selection(), DryRun: r.c.DryRun, Deleted: hooks.Deleted})
+		return r.end(res, err)
+	}
+	res := poison.Result{Chosen: int(l.Total), DryRun: r.c.DryRun}
+	if l.Total > 0 && !r.c.DryRun {
+		if err := r.q.Poison().Clear(ctx); err != nil {
+			return r.end(res, err)
+		}
+		res.Done, res.Copies = res.Chosen, res.Chosen
+	}
+	return r.end(res, nil)
+}
+
+// copies remembers which messages were told. The zero value is ready.
+type copies map[string]struct{}
+
+func (c *copies) first(e *poison.Entry) bool {
+	if *c == nil {
+		*c = copies{}
+	}
+	id := e.Queue + "/" + e.MessageID
+	if _, seen := (*c)[id]; seen {
+		return false
+	}
+	(*c)[id] = struct{}{}
+	return true
+}

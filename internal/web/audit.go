@@ -1,0 +1,45 @@
+package web
+
+import (
+	"net/http"
+	"time"
+)
+
+// Action is something that somebody did through the API: an entry of the audit log.
+type Action struct {
+	At        time.Time
+	Operator  string // the token's name
+	Operation string // pause, resume, peek, send, clear, list, export, replay, delete, purge, import
+	Account   string
+	Queue     string // the main queue's name
+	MessageID string // "" for what is about a queue as a whole
+	// NewMessageID is what a replayed or sent message is called now.
+	NewMessageID string
+	Messages     int    // how many it was about, once that is known; 0 where MessageID says it
+	Error        string // why it ended early
+	Addr         string // the client's
+}
+
+// audit writes a line of the audit log, which names who did what to which message, and tells whoever
+// else wants to know. It is written when something is done, not when it is tried; refusals have their own lines.
+func (h *handler) audit(r *http.Request, a Action) {
+	a.At, a.Addr = time.Now(), r.RemoteAddr
+	attrs := []any{"operation", a.Operation, "account", a.Account, "queue", a.Queue, "operator", a.Operator, "addr", a.Addr}
+	if a.MessageID != "" {
+		attrs = append(attrs, "message_id", a.MessageID)
+	}
+	if a.NewMessageID != "" {
+		attrs = append(attrs, "new_message_id", a.NewMessageID)
+	}
+	if a.Messages > 0 {
+		attrs = append(attrs, "messages", a.Messages)
+	}
+	if a.Error != "" {
+		h.Logger.Warn("operator command ended early", append(attrs, "error", a.Error)...)
+	} else {
+		h.Logger.Info("operator command", attrs...)
+	}
+	if h.Audited != nil {
+		h.Audited(a)
+	}
+}

@@ -1,0 +1,416 @@
+package web
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/qwatch/qwatch/internal/triage"
+	"github.com/qwatch/qwatch/poison"
+	"github.com/qwatch/qwatch/queue"
+)
+
+// Bounds of what one answer holds, and takes. A stream of events has no such bounds.
+const (
+	maxListed   = 10_000           // entries
+	longest     = 30 * time.Minute // without a stream
+	streamPause = time.Minute      // within which a reader of a stream must take what is sent
+)
+
+// eventStream is the media type of a stream of events, one JSON object a line.
+const eventStream = "application/jsonl"
+
+func (a *admin) mountPoison(mux *http.ServeMux) {
+	const path = "/api/v1/poison/{account}/{queue}"
+	type methods = map[string]func(http.ResponseWriter, *storageRequest)
+	query := func(op triage.Operation) methods {
+		return methods{http.MethodGet: func(w http.ResponseWriter, r *storageRequest) {
+			c, err := commandOf(r.URL.Query())
+			a.poison(w, r, op, c, err)
+		}}
+	}
+	command := func(op triage.Operation) methods {
+		return methods{http.MethodPost: func(w http.ResponseWriter, r *storageRequest) {
+			c, err := readCommand(w, r.Request)
+			a.poison(w, r, op, c, err)
+		}}
+	}
+	mux.Handle(path, a.onStorage(query(triage.List)))
+	mux.Handle(path+"/export", a.onStorage(query(triage.Export)))
+	mux.Handle(path+"/replay", a.onStorage(command(triage.Replay)))
+	mux.Handle(path+"/delete", a.onStorage(command(triage.Delete)))
+	mux.Handle(path+"/purge", a.onStorage(command(triage.Purge)))
+	mux.Handle(path+"/import", a.onStorage(methods{http.MethodPost: a.importPoison}))
+}
+
+// poisonView is the answer to GET /api/v1/poison/{account}/{queue}.
+type poisonView struct {
+	Account     string `json:"account"`
+	Queue       string `json:"queue"`
+	PoisonQueue string `json:"poisonQueue"`
+	triage.Summary
+	Entries []triage.Entry `json:"entries"`
+}
+
+// resultView is the answer to what changes something.
+type resultView struct {
+	poison.Result
+	Entries []triage.Entry `json:"entries,omitempty"` // of a dry run
+	Error   string         `json:"error,omitempty"`
+}
+
+// commandOf reads the parameters of a GET.
+func commandOf(v url.Values) (triage.Command, error) {
+	c := triage.Command{Reason: v.Get("reason"), IDs: v["id"]}
+	var errs []error
+	for _, k := range v["category"] {
+		c.Categories = append(c.Categories, poison.Category(k))
+	}
+	truth := func(name string, into *bool) {
+		switch s := v.Get(name); s {
+		case "", "0", "false":
+		case "1", "true":
+			*into = true
+		default:
+			errs = append(errs, fmt.Errorf("%s is not true or false", name))
+		}
+	}
+	truth("all", &c.All)
+	truth("body", &c.Body)
+	for name, into := range map[string]*triage.Duration{"olderThan": &c.OlderThan, "newerThan": &c.NewerThan} {
+		if s := v.Get(name); s != "" {
+			if err := into.UnmarshalText([]byte(s)); err != nil {
+				errs = append(errs, fmt.Errorf("%s: %w", name, err))
+			}
+		}
+	}
+	if s := v.Get("limit"); s != "" {
+		var err error
+		if c.Limit, err = strconv.Atoi(s); err != nil {
+			errs = append(errs, errors.New("limit is not a whole number"))
+		}
+	}
+	return c, errors.Join(errs...)
+}
+
+// readCommand reads the body of a POST: a command as JSON, or nothing.
+func readCommand(w http.ResponseWriter, r *http.Request) (triage.Command, error) {
+	var c triage.Command
+	b, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxTriageBody))
+	if err != nil {
+		return c, errors.New("the body cannot be read, or is too large")
+	}
+	if len(bytes.TrimSpace(b)) == 0 {
+		return c, nil
+	}
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&c); err != nil {
+		return c, errors.New("the body is not a command: " + strings.TrimPrefix(err.Error(), "json: "))
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return c, errors.New("the body is more than one command")
+	}
+	return c, nil
+}
+
+// maxTriageBody holds triage.MaxIDs ids.
+const maxTriageBody = 1 << 20
+
+// poison carries a command out, and answers with what came of it, or with its events as they come.
+func (a *admin) poison(w http.ResponseWriter, r *storageRequest, op triage.Operation, c triage.Command, err error) {
+	c.Operation = op
+	if err == nil {
+		err = c.Check()
+	}
+	if err == nil {
+		err = r.q.NoPoison
+	}
+	stream := strings.Contains(r.Header.Get("Accept"), eventStream)
+	if !stream && c.All && (c.Limit == 0 || c.Limit > maxListed) && (op == triage.List || c.DryRun) {
+		c.Limit = maxListed
+	}
+	if err != nil {
+		writeError(w, http.StatusBadRequest, strings.ReplaceAll(err.Error(), "\n", "; "))
+		return
+	}
+	end, err := a.work.begin(r.q.String())
+	if err != nil {
+		w.Header().Set("Retry-After", "5")
+		writeError(w, http.StatusTooManyRequests, err.Error())
+		return
+	}
+	defer end()
+	run := func(ctx context.Context, sink func(triage.Event) error) error {
+		return triage.Run(ctx, r.q, c, a.hooks(r, op), sink)
+	}
+	switch {
+	case stream:
+		a.stream(w, r, op, c, run)
+	case op == triage.Export:
+		a.lines(w, r, c, run)
+	default:
+		a.whole(w, r, op, c, run)
+	}
+}
+
+// hooks write the audit log, and count.
+func (a *admin) hooks(r *storageRequest, op triage.Operation) triage.Hooks {
+	return triage.Hooks{
+		Replayed: func(_ context.Context, m poison.Replayed) {
+			act := r.act(string(op))
+			act.MessageID, act.NewMessageID = m.Entry.MessageID, m.MessageID
+			a.audit(r.Request, act)
+			if a.Storage.Replayed != nil {
+				a.Storage.Replayed(act.Account, act.Queue, m)
+			}
+		},
+		Deleted: func(_ context.Context, e *poison.Entry) {
+			act := r.act(string(op))
+			act.MessageID = e.MessageID
+			a.audit(r.Request, act)
+		},
+	}
+}
+
+// ended writes the audit log's line about a command as a whole.
+func (a *admin) ended(r *storageRequest, op triage.Operation, c triage.Command, n int, err error) {
+	if c.DryRun || op == triage.List && !c.Body && !c.All {
+		return
+	}
+	act := r.act(string(op))
+	act.Messages = n
+	if err != nil {
+		act.Error = err.Error()
+	}
+	a.audit(r.Request, act)
+}
+
+// patient lets a request take its time: the server's timeouts are for what is ready at once.
+func patient(w http.ResponseWriter, until time.Time) error {
+	c := http.NewResponseController(w)
+	return errors.Join(c.SetReadDeadline(time.Time{}), c.SetWriteDeadline(until))
+}
+
+// whole answers when everything is done.
+func (a *admin) whole(w http.ResponseWriter, r *storageRequest, op triage.Operation, c triage.Command, run func(context.Context, func(triage.Event) error) error) {
+	if err := patient(w, time.Now().Add(longest+streamPause)); err != nil {
+		writeError(w, http.StatusInternalServerError, "this connection cannot wait")
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), longest)
+	defer cancel()
+	view := poisonView{Account: r.PathValue("account"), Queue: r.q.Name(), PoisonQueue: r.q.Poison().Name(), Entries: []triage.Entry{}}
+	var result *resultView
+	at := map[string]int{}
+	err := run(ctx, func(e triage.Event) error {
+		switch {
+		case e.Entry != nil:
+			id := e.Entry.Queue + "/" + e.Entry.MessageID
+			if i, again := at[id]; again {
+				view.Entries[i].Copies++
+				break
+			}
+			at[id] = len(view.Entries)
+			view.Entries = append(view.Entries, *e.Entry)
+		case e.Summary != nil:
+			view.Summary = *e.Summary
+		case e.Result != nil:
+			result = &resultView{Result: *e.Result, Error: e.Error}
+		}
+		return nil
+	})
+	status := http.StatusOK
+	switch {
+	case errors.Is(err, poison.ErrCanary):
+		status = http.StatusConflict
+	case err != nil:
+		status = storageStatus(err)
+	}
+	switch {
+	case result != nil:
+		a.ended(r, op, c, result.Done, err)
+		result.Entries = view.Entries
+		writeJSON(w, status, result)
+	case err != nil:
+		writeError(w, status, err.Error())
+	default:
+		a.ended(r, op, c, len(view.Entries), nil)
+		writeJSON(w, status, view)
+	}
+}
+
+// stream answers with events, one a line, as they come. The last says how it ended.
+func (a *admin) stream(w http.ResponseWriter, r *storageRequest, op triage.Operation, c triage.Command, run func(context.Context, func(triage.Event) error) error) {
+	s, err := openStream(w)
+	if err != nil {
+		writeError(w, http.StatusInternalServerError, "this connection cannot wait")
+		return
+	}
+	n, ended := 0, false
+	err = run(r.Context(), func(e triage.Event) error {
+		switch {
+		case e.Entry != nil || e.Line != nil:
+			n++
+		case e.Result != nil:
+			n, ended = e.Result.Done, true
+		}
+		return s.send(e)
+	})
+	if err != nil && !ended {
+		_ = s.send(triage.Event{Error: err.Error()}) // the client is gone: nobody is left to tell
+	}
+	_ = s.flush() // the client is gone: nobody is left to tell
+	a.ended(r, op, c, n, err)
+}
+
+// lines answers with an export as an import takes it. It breaks the connection when it cannot finish.
+func (a *admin) lines(w http.ResponseWriter, r *storageRequest, c triage.Command, run func(context.Context, func(triage.Event) error) error) {
+	s, err := openStream(w)
+	if err != nil {
+		writeError(w, http.StatusInternalServerError, "this connection cannot wait")
+		return
+	}
+	n := 0
+	err = run(r.Context(), func(e triage.Event) error {
+		if e.Line == nil {
+			return nil
+		}
+		n++
+		return s.write(e.Line, false)
+	})
+	a.ended(r, triage.Export, c, n, err)
+	switch {
+	case err != nil && n == 0:
+		writeError(w, storageStatus(err), err.Error())
+	case err != nil:
+		panic(http.ErrAbortHandler)
+	default:
+		_ = s.flush() // the client is gone: nobody is left to tell
+	}
+}
+
+// eventWriter writes events, one a line.
+type eventWriter struct {
+	w   http.ResponseWriter
+	buf *bufio.Writer
+	at  time.Time // of the last flush
+}
+
+func openStream(w http.ResponseWriter) (*eventWriter, error) {
+	if err := patient(w, time.Now().Add(streamPause)); err != nil {
+		return nil, err
+	}
+	h := w.Header()
+	h.Set("Content-Type", eventStream)
+	h.Set("Cache-Control", "no-store")
+	return &eventWriter{w: w, buf: bufio.NewWriterSize(w, 32<<10)}, nil
+}
+
+func (s *eventWriter) send(e triage.Event) error {
+	b, err := json.Marshal(e)
+	if err != nil {
+		return fmt.Errorf("write an event: %w", err)
+	}
+	return s.write(append(b, '\n'), e.Entry == nil && e.Line == nil)
+}
+
+// write writes a line, and sees to it that it is read soon.
+func (s *eventWriter) write(b []byte, atOnce bool) error {
+	if atOnce || s.buf.Available() < len(b) || time.Since(s.at) > 100*time.Millisecond {
+		if err := s.extend(); err != nil {
+			return err
+		}
+		if _, err := s.buf.Write(b); err != nil {
+			return err
+		}
+		return s.flush()
+	}
+	_, err := s.buf.Write(b)
+	return err
+}
+
+// extend gives the reader its time again.
+func (s *eventWriter) extend() error {
+	return http.NewResponseController(s.w).SetWriteDeadline(time.Now().Add(streamPause))
+}
+
+func (s *eventWriter) flush() error {
+	s.at = time.Now()
+	if err := s.buf.Flush(); err != nil {
+		return err
+	}
+	return http.NewResponseController(s.w).Flush()
+}
+
+// importOptions reads the parameters of an import.
+func importOptions(v url.Values) (triage.ImportOptions, error) {
+	var o triage.ImportOptions
+	var errs []error
+	if s := v.Get("from"); s != "" {
+		var err error
+		if o.From, err = strconv.Atoi(s); err != nil || o.From < 1 {
+			errs = append(errs, errors.New("from is not the number of a line"))
+		}
+	}
+	if s := v.Get("dryRun"); s != "" {
+		var err error
+		if o.DryRun, err = strconv.ParseBool(s); err != nil {
+			errs = append(errs, errors.New("dryRun is not true or false"))
+		}
+	}
+	return o, errors.Join(errs...)
+}
+
+// importPoison puts the lines of an export, which are the request's body, back on the poison queue.
+func (a *admin) importPoison(w http.ResponseWriter, r *storageRequest) {
+	o, err := importOptions(r.URL.Query())
+	if err = errors.Join(r.q.NoPoison, err); err != nil {
+		writeError(w, http.StatusBadRequest, strings.ReplaceAll(err.Error(), "\n", "; "))
+		return
+	}
+	end, err := a.work.begin(r.q.String())
+	if err != nil {
+		w.Header().Set("Retry-After", "5")
+		writeError(w, http.StatusTooManyRequests, err.Error())
+		return
+	}
+	defer end()
+	if err := patient(w, time.Now().Add(longest+streamPause)); err != nil {
+		writeError(w, http.StatusInternalServerError, "this connection cannot wait")
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), longest)
+	defer cancel()
+	o.Imported = func(e *poison.Exported) {
+		act := r.act("import")
+		act.MessageID = e.MessageID
+		a.audit(r.Request, act)
+	}
+	res, err := triage.Import(ctx, r.q, r.Body, o)
+	a.ended(r, "import", triage.Command{DryRun: o.DryRun}, res.Imported, err)
+	view := struct {
+		triage.Imported
+		Error string `json:"error,omitempty"`
+	}{Imported: res}
+	status := http.StatusOK
+	if err != nil {
+		view.Error = err.Error()
+		if status = storageStatus(err); errors.As(err, new(*triage.LineError)) {
+			status = http.StatusBadRequest
+		}
+	}
+	if errors.Is(err, queue.ErrTooLarge) {
+		status = http.StatusRequestEntityTooLarge
+	}
+	writeJSON(w, status, view)
+}

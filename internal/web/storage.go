@@ -1,0 +1,123 @@
+package web
+
+import (
+	"errors"
+	"net/http"
+	"sync"
+
+	"golang.org/x/time/rate"
+
+	"github.com/qwatch/qwatch/internal/triage"
+	"github.com/qwatch/qwatch/poison"
+	"github.com/qwatch/qwatch/queue"
+)
+
+// Storage lets operators look after queues through the API: the only requests that call storage.
+type Storage struct {
+	// Queue returns the main queue of that name. Its error is told to the client.
+	Queue func(account, queue string) (triage.Queue, error)
+	// Replayed counts a message that was put back on its queue, if set.
+	Replayed func(account, queue string, r poison.Replayed)
+}
+
+// Limits of the requests that call storage.
+const (
+	storagePerSecond = 20 // over all operators
+	storageBurst     = 40
+	longAtOnce       = 4 // lists, exports, replays and the like; one for each queue
+)
+
+// storageWork keeps those requests within their limits. The zero value is not usable.
+type storageWork struct {
+	calls *rate.Limiter
+
+	mu   sync.Mutex
+	busy map[string]struct{} // queues
+}
+
+func newStorageWork() *storageWork {
+	return &storageWork{calls: rate.NewLimiter(storagePerSecond, storageBurst), busy: map[string]struct{}{}}
+}
+
+// begin reserves the queue for one piece of work that may take long. The error says why it must wait.
+func (s *storageWork) begin(queue string) (end func(), err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, busy := s.busy[queue]; busy {
+		return nil, errors.New("somebody is at work on the poison of " + queue + "; try again when that is done")
+	}
+	if len(s.busy) >= longAtOnce {
+		return nil, errors.New("operators are at work on several queues; try again when one is done")
+	}
+	s.busy[queue] = struct{}{}
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.busy, queue)
+	}, nil
+}
+
+// storageRequest is a request of an operator that may call storage.
+type storageRequest struct {
+	*http.Request
+	operator string
+	q        triage.Queue
+}
+
+// act describes what the request does, for the audit log.
+func (r *storageRequest) act(operation string) Action {
+	return Action{Operator: r.operator, Operation: operation, Account: r.PathValue("account"), Queue: r.PathValue("queue")}
+}
+
+// onStorage answers requests by one method with do, for those who hold an operator's token and within
+// the limits. Requests that change something must not come from another site's page.
+func (a *admin) onStorage(methods map[string]func(http.ResponseWriter, *storageRequest)) http.HandlerFunc {
+	var allow string
+	for _, m := range []string{http.MethodGet, http.MethodPost, http.MethodDelete} {
+		if methods[m] != nil {
+			if allow != "" {
+				allow += ", "
+			}
+			allow += m
+		}
+	}
+	return func(w http.ResponseWriter, r *http.Request) {
+		do := methods[r.Method]
+		switch {
+		case do == nil:
+			w.Header().Set("Allow", allow)
+			writeError(w, http.StatusMethodNotAllowed, "method "+r.Method+" is not allowed here; use "+allow)
+			return
+		case a.cross.Check(r) != nil:
+			writeError(w, http.StatusForbidden, "the request comes from the page of another site")
+			return
+		}
+		who, ok := a.authorize(w, r)
+		if !ok {
+			return
+		}
+		if !a.work.calls.Allow() {
+			w.Header().Set("Retry-After", "1")
+			writeError(w, http.StatusTooManyRequests, "operators ask too much of storage at once; try again in a second")
+			return
+		}
+		q, err := a.Storage.Queue(r.PathValue("account"), r.PathValue("queue"))
+		if err != nil {
+			writeError(w, http.StatusNotFound, err.Error())
+			return
+		}
+		do(w, &storageRequest{Request: r, operator: who, q: q})
+	}
+}
+
+// storageStatus is the status of an answer about a failure of storage.
+func storageStatus(err error) int {
+	switch {
+	case errors.Is(err, queue.ErrQueueNotFound):
+		return http.StatusNotFound
+	case errors.Is(err, queue.ErrTooLarge):
+		return http.StatusRequestEntityTooLarge
+	default:
+		return http.StatusBadGateway
+	}
+}
