@@ -4,6 +4,8 @@
 // external scaler and gRPC health on one gRPC server, and the age of the signal. Every answer comes from
 // what is known already: the collector's state, the processors', and what peers said last. No request of any
 // kind calls storage, and what is not known is an error, never 0.
+//
+//go:generate go test -run ^TestSimulation$ . -update
 package scaler
 
 import (

@@ -121,14 +121,15 @@ func (f facts) drain(visible Answer) (Answer, error) {
 	}
 	// A message occupies one slot: more slots than messages are of no use.
 	most := ceilDiv(a.Backlog, int64(f.concurrency))
+	// And those that are busy are needed: what arrives while they work is not in the backlog.
+	least := max(1, ceilDiv(int64(f.running.handlers), int64(f.concurrency)))
 	if f.handling <= 0 {
-		// At least the replicas that are busy, and one: the first messages tell how long they take.
-		a.Value, a.Saturated = max(1, min(most, ceilDiv(int64(f.running.handlers), int64(f.concurrency)))), true
+		a.Value, a.Saturated = least, true // the first messages tell how long they take
 		return a, nil
 	}
 	need := float64(a.Backlog) * f.handling.Seconds() / (float64(f.concurrency) * f.timeLeft().Seconds())
-	// A replica more than the sum's rounding error calls for.
-	a.Value = max(1, min(most, int64(math.Ceil(min(need, maxReplicas)-1e-9))))
+	// Not one more for a rounding error.
+	a.Value = max(least, min(most, int64(math.Ceil(min(need, maxReplicas)-1e-9))))
 	return a, nil
 }
 

@@ -80,9 +80,9 @@ type authRef struct {
 	Name string `yaml:"name"`
 }
 
-// drainWindow is how long fewer replicas must suffice until they go: drain knows the work, so that it need not
-// be waited for as long as Kubernetes does by default.
-const drainWindow = time.Minute
+// drainWindow is how long fewer replicas must suffice until they go: drain never asks for fewer than are busy, so
+// that it need not be watched for five minutes, as Kubernetes does by default.
+const drainWindow = 15 * time.Second
 
 func (o Options) object(queues []Queue, auth *object) *object {
 	name := cmp.Or(o.Name, o.Target, objectName(queues[0].Name))
