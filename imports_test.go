@@ -26,7 +26,7 @@ var layers = [][]string{
 	{"cmd"},
 	{"internal/doctor"},
 	{"internal/app"},
-	{"internal/web", "internal/client", "internal/verify", "internal/scaler", "internal/forward", "internal/config", "internal/otlp", "telemetry"},
+	{"internal/web", "internal/client", "internal/verify", "internal/scaler", "internal/forward", "internal/config", "internal/otlp", "internal/grafana", "telemetry"},
 	{"internal/story"},
 	{"processor", "collector", "alerts", "dashboards", "internal/cluster"},
 	{"internal/triage"},

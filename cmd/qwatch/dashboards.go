@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/qwatch/qwatch/alerts"
 	"github.com/qwatch/qwatch/dashboards"
 	"github.com/qwatch/qwatch/internal/config"
 )
@@ -32,12 +33,9 @@ type dashboardFlags struct {
 	page, runbooks string
 }
 
-// defaultRunbooks is where the alerts' pages are, one an alert.
-const defaultRunbooks = "https://github.com/qwatch/qwatch/blob/main/docs/runbooks"
-
 func (f *dashboardFlags) flags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.page, "page-url", "", "`URL` at which people reach qwatch's own page; every dashboard links to it")
-	cmd.Flags().StringVar(&f.runbooks, "runbooks", defaultRunbooks, "`URL` below which each alert's page is, as ALERT.md; \"\" links to none")
+	cmd.Flags().StringVar(&f.runbooks, "runbooks", alerts.DefaultRunbooks, "`URL` below which each alert's page is, as ALERT.md; \"\" links to none")
 }
 
 // generate makes the dashboards. The configuration decides too when one is named or there is the usual file.
