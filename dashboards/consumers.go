@@ -88,10 +88,12 @@ func consumerReceives() []panel {
 			query(fmt.Sprintf("max by (%s) (%s)", byQueueInstance, sel(metric.ConsecutiveReceiveFailures)), legendInstance).empty(noConsumer),
 		newSeries(319, "Last receive", "How long ago each instance last had an answer from the queue, empty or not. It grows while a processor is paused or all its handlers are busy.").
 			query(fmt.Sprintf("time() - max by (%s) (%s > 0)", byQueueInstance, sel(metric.LastReceive)), legendInstance).unit(units.Seconds).empty(noConsumer),
+		newSeries(326, "Held messages", "Messages that are hidden on qwatch's account: in handlers, put off until a retry, or left to their lease. Many more than handlers run means that most wait for their next attempt.").
+			query(fmt.Sprintf("sum by (%s) (%s)", byQueueInstance, sel(metric.HeldMessages)), legendInstance).empty(noConsumer).size(12, 6),
 		newSeries(309, "Paused, or breaker open", "1 while a processor is paused (blue) or its breaker is open (red).").
 			query(fmt.Sprintf("max by (%s) (%s)", byQueueInstance, sel(metric.ProcessorPaused)), legendInstance+" paused").
 			query(fmt.Sprintf("max by (%s) (%s)", byQueueInstance, sel(metric.BreakerOpen)), legendInstance+" breaker open").
-			unit(units.NoUnit).between(0, 1).paint(painted{".* paused", colourInfo}, painted{".* breaker open", colourBad}).empty(noConsumer).size(24, 6),
+			unit(units.NoUnit).between(0, 1).paint(painted{".* paused", colourInfo}, painted{".* breaker open", colourBad}).empty(noConsumer).size(12, 6),
 	}
 }
 

@@ -108,5 +108,7 @@ func poisonCauses() []panel {
 		newSeries(435, "Retries, by why", "Messages given back to be tried again.").
 			query(rate("category", metric.MessageRetries), "{{category}}").unit(units.MessagesPerSecond).stacked().
 			paint(painted{"panic", colourBad}, painted{"transient", colourRetry}, painted{"throttled|timeout", colourLook}).empty(noConsumer),
+		newSeries(436, "Replayed", "Messages put back on their queue because somebody asked a running qwatch to. What the command line replays by itself is not counted.").
+			query(rate(byQueue, metric.MessagesReplayed), legendQueue).unit(units.MessagesPerSecond).paint(painted{".*", colourGood}).size(24, 6).empty(noConsumer),
 	}
 }

@@ -17,6 +17,7 @@ func selfBoard(c Config) board {
 			{title: "Polls", panels: selfPolls(c)},
 			{title: "Storage and its bill", panels: append(storagePanels(530), selfBill()...)},
 			{title: "Discovery", panels: selfDiscovery()},
+			{title: "Replicas, scaling and the canary", panels: selfReplicas()},
 			{title: "Health and processes", panels: append(selfHealth(), processPanels(554)...)},
 		},
 	}
@@ -94,6 +95,28 @@ func selfDiscovery() []panel {
 			paint(painted{".* watched", colourInfo}, painted{".* left out", colourLook}).empty("no discovery"),
 		newSeries(541, "Last listed", "How long ago each account's queues were last listed with success.").
 			query("time() - ("+nowBy("account", metric.DiscoveryLastSuccess)+" > 0)", "{{account}}").unit(units.Seconds).empty("no discovery"),
+	}
+}
+
+func selfReplicas() []panel {
+	replica := func(name string) string { return definition(name).Combine + "(" + name + ")" }
+	return []panel{
+		newSeries(560, "Leader and shards", "Replicas that lead (exactly one is right, where replicas elect), and shards: how many there are, and how many the replica that sees fewest takes for alive.").
+			query("sum("+metric.Leader+")", "leaders").
+			query(replica(metric.Shards), "shards").
+			query(replica(metric.ShardsAlive), "shards alive").
+			paint(painted{"leaders", colourGood}, painted{"shards alive", colourInfo}).dashes("shards", colourLimit).size(8, 8).
+			empty("one replica, or each for itself"),
+		newSeries(561, "Age of what scalers are told", "How old what KEDA is told about a queue is, for the queues it asks about. The ten oldest.").
+			query(worst(10, now(metric.ScalingSignalAge)), legendQueue).unit(units.Seconds).link(seriesLinks(UIDQueue)...).size(8, 8).
+			empty("no scaler asks"),
+		newSeries(562, "Questions passed on", "Questions about queues that another replica watches, passed on to it. Unavailable: it could not be reached.").
+			query(rate("result", metric.ForwardedRequests), "{{result}}").unit(units.RequestsPerSecond).stacked().size(8, 8).
+			paint(painted{"ok", colourGood}, painted{"unavailable", colourBad}).empty(notWatched),
+		newSeries(563, "Canary", "How long the last canary message took from sending to deleting.").
+			query(replica(metric.CanaryRoundTrip), "round trip").unit(units.Seconds).paint(painted{"round trip", colourInfo}).empty("no canary, or it did not come back"),
+		newSeries(564, "Canaries lost", "Canary messages that could not be sent, received and deleted in time.").
+			query("sum(rate("+metric.CanaryFailures+window+"))", "lost").unit(units.CountsPerSecond).paint(painted{"lost", colourBad}).empty(notWatched),
 	}
 }
 
