@@ -28,7 +28,7 @@ is 2. Warnings go to standard error and do not change the exit status.`,
 		Example: "  qwatch config validate -c qwatch.yaml",
 		Args:    none,
 		RunE: func(*cobra.Command, []string) error {
-			cfg, warnings, err := c.loadConfig()
+			cfg, warnings, err := c.explainConfig()
 			if err != nil {
 				return err
 			}
@@ -78,6 +78,15 @@ func (c *cli) loadConfig() (*config.Config, []config.Warning, error) {
 	cfg, warnings, err := config.Load(c.configFile(), nil)
 	if err != nil {
 		return nil, nil, configError(err)
+	}
+	return cfg, warnings, nil
+}
+
+// explainConfig is loadConfig, but tells what is wrong with the files it names as well.
+func (c *cli) explainConfig() (*config.Config, []config.Warning, error) {
+	cfg, warnings, err := config.Load(c.configFile(), nil)
+	if err != nil {
+		return nil, nil, configError(app.Explain(err))
 	}
 	return cfg, warnings, nil
 }

@@ -41,7 +41,7 @@ file changes nothing. Logs go to standard error.`,
 }
 
 func (c *cli) run(ctx context.Context, logger *slog.Logger) error {
-	cfg, warnings, err := c.loadConfig()
+	cfg, warnings, err := c.explainConfig()
 	if err != nil {
 		return err
 	}

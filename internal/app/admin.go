@@ -1,7 +1,7 @@
 package app
 
 import (
-	"fmt"
+	"errors"
 
 	"github.com/qwatch/qwatch/internal/web"
 )
@@ -14,7 +14,7 @@ func (s *service) openTokens() error {
 	}
 	var err error
 	if s.tokens, err = web.OpenTokens(path, s.log.With("component", "web")); err != nil {
-		return &ConfigError{fmt.Errorf("%s: %w", s.o.Config.At("server.tokensFile"), err)}
+		return &ConfigError{errors.Join(placed(s.o.Config, "server.tokensFile", err)...)}
 	}
 	return nil
 }

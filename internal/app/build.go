@@ -63,8 +63,8 @@ type service struct {
 
 // build makes everything the configuration describes. It opens nothing and makes no request.
 func build(o Options) (*service, error) {
-	if err := servable(o.Config); err != nil {
-		return nil, err
+	if files(o.Config) != nil {
+		return nil, buildable(o.Config) // which tells what else is wrong
 	}
 	s := &service{
 		o: o, log: o.Logger, registry: prometheus.NewRegistry(), ready: make(chan struct{}), ended: make(chan struct{}),
@@ -97,18 +97,6 @@ func build(o Options) (*service, error) {
 		return nil, err
 	}
 	return s, nil
-}
-
-// servable checks the files of the server's section.
-func servable(cfg *config.Config) error {
-	path := cfg.Server.WebConfigFile
-	if path == "" {
-		return nil
-	}
-	if err := web.CheckWebConfig(path); err != nil {
-		return &ConfigError{fmt.Errorf("%s: %w", cfg.At("server.webConfigFile"), err)}
-	}
-	return nil
 }
 
 // close releases connections. Nothing may run any more.

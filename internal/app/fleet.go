@@ -1,7 +1,6 @@
 package app
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -55,34 +54,6 @@ type FleetOptions struct {
 // makes no request. Every fault is reported at once, each with its place in the file.
 func OpenFleet(cfg *config.Config, o FleetOptions) (*Fleet, error) {
 	return reopenFleet(cfg, o, &Fleet{})
-}
-
-// ConfigError is a fault of the configuration that only building what it describes can
-// find. Its text has one line for each fault, with file, line and path.
-type ConfigError struct{ err error }
-
-// Error implements error.
-func (e *ConfigError) Error() string { return e.err.Error() }
-
-// Unwrap returns the faults.
-func (e *ConfigError) Unwrap() error { return e.err }
-
-// placed gives each fault joined in err its place in the file.
-func placed(cfg *config.Config, path string, err error) []error {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		var errs []error
-		for _, e := range joined.Unwrap() {
-			errs = append(errs, placed(cfg, path, e)...)
-		}
-		return errs
-	}
-	if field, ok := errors.AsType[*queue.FieldError](err); ok {
-		return []error{fmt.Errorf("%s: %w", cfg.At(path+"."+field.Field), field.Err)}
-	}
-	if setting, ok := errors.AsType[*settingError](err); ok {
-		return []error{fmt.Errorf("%s: %w", cfg.At(path+"."+setting.setting), setting.err)}
-	}
-	return []error{fmt.Errorf("%s: %w", cfg.At(path), err)}
 }
 
 func accountConfig(a config.Account, o FleetOptions) queue.AccountConfig {

@@ -67,8 +67,11 @@ func openQueue(acct *queue.Account, q config.Queue, o FleetOptions) (*queue.Queu
 	return acct.Queue(q.Name, c)
 }
 
-// keyring reads the keys of a queue. An error shows nothing of them.
+// keyring reads the keys of a queue; without encryption there are none. An error shows nothing of them.
 func keyring(e *config.Encryption) (encryption.KeyWrapper, error) {
+	if e == nil {
+		return nil, nil
+	}
 	current, err := readKey("encryption", e.Key)
 	errs := []error{err}
 	older := make([]encryption.KeyWrapper, 0, len(e.OlderKeys))

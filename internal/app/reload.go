@@ -126,7 +126,7 @@ func (s *service) reloadOnce(ctx context.Context, g *errgroup.Group) (web.Reload
 		return done, err
 	}
 	if err != nil {
-		refused := &web.RefusedError{Faults: faultsOf(err)}
+		refused := &web.RefusedError{Faults: texts(err)}
 		s.reloading.failed(refused.Faults)
 		s.story.Note(story.Event{Kind: story.EventReloadFailed, Level: story.LevelBad, Text: "configuration refused: " + refused.Faults[0]})
 		s.log.Error("configuration not reloaded: the one before stays in use", "error", err)
@@ -157,26 +157,13 @@ func (s *service) load() (*config.Config, []config.Warning, error) {
 		return nil, nil, errors.New("this process did not get its configuration from a file")
 	}
 	cfg, warnings, err := s.o.Load()
-	if err == nil {
-		err = servable(cfg)
+	if err != nil {
+		return nil, nil, Explain(err)
 	}
-	return cfg, warnings, err
-}
-
-// faultsOf returns each fault joined in an error, as text.
-func faultsOf(err error) []string {
-	joined, ok := err.(interface{ Unwrap() []error })
-	if !ok {
-		if built, ok := errors.AsType[*ConfigError](err); ok && error(built) == err {
-			return faultsOf(built.err)
-		}
-		return []string{err.Error()}
+	if files(cfg) != nil {
+		return nil, nil, buildable(cfg)
 	}
-	var all []string
-	for _, e := range joined.Unwrap() {
-		all = append(all, faultsOf(e)...)
-	}
-	return all
+	return cfg, warnings, nil
 }
 
 // replace puts what a configuration describes in the place of what is in use. Consumers that are no more, or

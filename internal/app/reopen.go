@@ -31,6 +31,11 @@ func reopenFleet(cfg *config.Config, o FleetOptions, before *Fleet) (*Fleet, err
 		acct, err := r.account(a)
 		if err != nil {
 			errs = append(errs, placed(cfg, fmt.Sprintf("accounts[%d]", i), err)...)
+			for j, qc := range a.Queues { // what can be told without the account
+				if _, err := keyring(qc.Encryption); err != nil {
+					errs = append(errs, placed(cfg, fmt.Sprintf("accounts[%d].queues[%d]", i, j), err)...)
+				}
+			}
 			continue
 		}
 		r.fleet.accounts = append(r.fleet.accounts, acct)

@@ -2,7 +2,6 @@ package app
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/qwatch/qwatch/collector"
 	"github.com/qwatch/qwatch/internal/config"
@@ -60,7 +59,7 @@ func (s *service) prepare(cfg *config.Config, before *state) (*state, error) {
 		}
 		c, err := s.consumer(q, before)
 		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", q.Config.Pos, err))
+			errs = append(errs, fault(q.Config.Pos, err))
 			continue
 		}
 		st.consumers = append(st.consumers, c)

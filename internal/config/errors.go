@@ -44,7 +44,13 @@ func (f Fault) Unwrap() error { return f.Err }
 // came from the environment, nor a secret.
 type Errors struct {
 	Faults []Fault
+
+	partial *Config
 }
+
+// Partial returns what could be read of the configuration, with its faults in it; nil when nothing could. It is
+// for finding further faults, and for nothing else.
+func (e *Errors) Partial() *Config { return e.partial }
 
 // Error returns one fault a line.
 func (e *Errors) Error() string {
@@ -101,7 +107,7 @@ func (f *faults) add(p Pos, format string, args ...any) {
 }
 
 // err returns what was collected, in file order; nil when that is nothing.
-func (f *faults) err() error {
+func (f *faults) err() *Errors {
 	if len(f.list) == 0 {
 		return nil
 	}

@@ -58,7 +58,7 @@ func Parse(name string, data []byte, env func(string) (string, bool)) (*Config, 
 	}
 	root := d.document(data)
 	if root == nil {
-		return nil, nil, d.faults.err()
+		return nil, nil, d.faults.err() // there is one
 	}
 	cfg := defaultConfig()
 	cfg.file, cfg.marks = name, d.marks
@@ -68,8 +68,9 @@ func Parse(name string, data []byte, env func(string) (string, bool)) (*Config, 
 		v := &validator{decoder: d, cfg: &cfg}
 		v.config()
 	}
-	if err := d.faults.err(); err != nil {
-		return nil, nil, err
+	if found := d.faults.err(); found != nil {
+		found.partial = &cfg
+		return nil, nil, found
 	}
 	return &cfg, warnings(&cfg), nil
 }
@@ -77,6 +78,9 @@ func Parse(name string, data []byte, env func(string) (string, bool)) (*Config, 
 // At returns the beginning of an error about a path of the effective configuration, such as
 // accounts[0].queues[1]: "file:line: path", where path is as the file wrote it.
 func (c *Config) At(path string) string { return c.pos(path).String() }
+
+// Place returns where a path of the effective configuration was set. See At.
+func (c *Config) Place(path string) Pos { return c.pos(path) }
 
 // File returns the name of the file the configuration came from.
 func (c *Config) File() string { return c.file }

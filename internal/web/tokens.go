@@ -131,6 +131,13 @@ func readTokens(path string) ([]token, os.FileInfo, error) {
 		return nil, nil, err
 	}
 	list, err := parseTokens(text)
+	if joined, ok := err.(interface{ Unwrap() []error }); ok { // each line names the file
+		var errs []error
+		for _, e := range joined.Unwrap() {
+			errs = append(errs, fmt.Errorf("%s: %w", path, e))
+		}
+		return nil, nil, errors.Join(errs...)
+	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", path, err)
 	}
