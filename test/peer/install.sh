@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the real peers that the tests of this module run against: Azurite from npm,
-# Prometheus, promtool, Alertmanager, PostgreSQL and Microsoft's Storage SDK for Python (with Python) from
-# Debian. Nothing is installed system-wide and
+# Prometheus, promtool, Alertmanager, PostgreSQL, Chromium and Microsoft's Storage SDK for Python (with Python)
+# from Debian; Playwright, which drives Chromium, and axe-core from npm. Nothing is installed system-wide and
 # no service is started: all of it lies under ${XDG_CACHE_HOME:-~/.cache}/qwatch.
 # Run again it only checks what is there. Package peer (peer.go) reads the same layout.
 set -euo pipefail
@@ -13,6 +13,9 @@ azurite=$cache/azurite-$azurite_version
 debian=$cache/debian
 postgres=$cache/postgres-15
 python=$cache/azure-python
+playwright_version=1.65.1 axe_version=4.14.1
+chromium=$cache/chromium
+browser=$cache/browser-$playwright_version-$axe_version
 
 say() { printf 'peers: %s\n' "$*"; }
 die() { printf 'peers: %s\n' "$*" >&2; exit 1; }
@@ -161,6 +164,64 @@ install_python() {
   say "$(python_says "$python") for Python"
 }
 
+# Chromium with the libraries it is linked with beside it and a font, so that a machine needs none of them.
+# Which packages those are apt-get says, as of a machine that has nothing installed; of them only libraries
+# are unpacked, and not the C library, which is the machine's own.
+chromium_says() { LD_LIBRARY_PATH=$1/lib version "$1/usr/lib/chromium/chromium" --version; }
+
+install_chromium() {
+  if [[ $(chromium_says "$chromium") != Chromium\ * ]]; then
+    need apt-get "this peer is a Debian package (chromium)"
+    need dpkg "it unpacks the Debian packages"
+    say "installing Debian's chromium (230 MB)"
+    rm -rf "$chromium" "$chromium.part"
+    mkdir -p "$chromium.part/lib" "$chromium.part/apt/state/lists/partial" "$chromium.part/apt/archives/partial"
+    (
+      cd "$chromium.part/apt"
+      touch status
+      own=(-o "Dir::State::Lists=$PWD/state/lists" -o "Dir::State::status=$PWD/status" -o "Dir::Cache=$PWD" -o APT::Sandbox::User= -o Debug::NoLocking=1)
+      { apt-get -q "${own[@]}" update && apt-get -q -y "${own[@]}" --no-install-recommends --download-only install chromium fonts-dejavu-core; } >apt.log 2>&1 </dev/null ||
+        { cat apt.log >&2; exit 1; }
+      for deb in archives/*.deb; do
+        case ${deb##*/} in
+          libc6_* | libperl* | libpam* | libllvm* | libz3* | libgl1-mesa-dri_* | libsystemd-shared_*) ;;
+          chromium_* | chromium-common_* | fonts-dejavu-core_* | lib*) dpkg -x "$deb" .. ;;
+        esac
+      done
+      cd ..
+      find lib usr/lib -mindepth 2 -name '*.so*' -path '*-linux-gnu*' ! -path '*/gtk-3.0/*' ! -path '*/gdk-pixbuf*' -exec mv -n -t lib {} +
+      rm -rf apt etc var bin sbin usr/bin usr/sbin usr/include usr/share/{doc,man,locale,lintian,icons,gtk-doc,bug,mime,glib-2.0,X11,themes} usr/lib/*-linux-gnu
+      cat >fonts.conf <<FONTS
+<?xml version="1.0"?>
+<!DOCTYPE fontconfig SYSTEM "urn:fontconfig:fonts.dtd">
+<fontconfig><dir>$chromium/usr/share/fonts</dir><cachedir>$chromium/fonts.cache</cachedir></fontconfig>
+FONTS
+    ) || die "apt-get could not bring chromium"
+    mv "$chromium.part" "$chromium"
+  fi
+  [[ $(chromium_says "$chromium") == Chromium\ * ]] || die "chromium in $chromium does not run: $(chromium_says "$chromium")"
+  say "$(chromium_says "$chromium" | cut -d' ' -f1-2)"
+}
+
+browser_is() {
+  node -p "['playwright-core', 'axe-core'].map(p => require('$1/node_modules/' + p + '/package.json').version).join('-')" 2>/dev/null || true
+}
+
+install_browser() {
+  if [[ $(browser_is "$browser") != "$playwright_version-$axe_version" ]]; then
+    say "installing playwright-core@$playwright_version and axe-core@$axe_version"
+    rm -rf "$browser" "$browser.part"
+    mkdir -p "$browser.part"
+    npm install --no-save --no-audit --no-fund --no-package-lock --ignore-scripts --loglevel=error \
+      --prefix "$browser.part" "playwright-core@$playwright_version" "axe-core@$axe_version" >"$cache/npm.log" 2>&1 </dev/null ||
+      { cat "$cache/npm.log" >&2; die "npm could not install playwright-core and axe-core"; }
+    mv "$browser.part" "$browser"
+    ln -sfn "${browser##*/}" "$cache/browser"
+  fi
+  [[ $(browser_is "$browser") == "$playwright_version-$axe_version" ]] || die "playwright-core and axe-core in $browser are not whole"
+  say "playwright-core and axe-core $playwright_version-$axe_version"
+}
+
 mkdir -p "$cache"
 need flock "install util-linux"
 exec 9>"$cache/peers.lock"
@@ -169,3 +230,5 @@ install_azurite
 install_debian
 install_postgres
 install_python
+install_chromium
+install_browser
