@@ -1,0 +1,91 @@
+"use strict";
+// Looking into a poison queue, as an operator. Bodies are fetched one by one, when somebody asks for one.
+(() => {
+  const { $, el, time, own, fetchJSON, authorized, asOperator, update } = window.qwatchPage;
+  const load = $("triage-load"), out = $("triage-out"), said = $("triage-said");
+  if (!load) return;
+  const base = "/api/v1/poison" + own;
+  let seen = { entries: [] };
+
+  // What differs from message to message within one reason: ids, numbers, quoted values.
+  const shape = (e) => e.category + "|" + (e.reason || "").replace(/[0-9a-fA-F]{8}-[0-9a-fA-F-]{27}|0[xX][0-9a-fA-F]+|\b[0-9a-fA-F]{12,}\b|[0-9]+|"[^"]*"|'[^']*'/g, "…");
+  const plural = (n, what) => n.toLocaleString("en") + " " + what + (n === 1 ? "" : "s");
+  const bytes = (n) => n < 1024 ? n + " B" : (n / 1024).toFixed(1) + " KiB";
+
+  // confirmed asks before something is moved.
+  function confirmed(title, text, verb) {
+    return new Promise((resolve) => {
+      const yes = el("button", { type: "submit", class: "primary" }, verb), no = el("button", { type: "button" }, "Cancel");
+      const d = el("dialog", { "aria-labelledby": "confirm-title" }, el("form", { method: "dialog" }, el("h2", { id: "confirm-title" }, title), el("p", {}, text), el("div", { class: "actions" }, yes, no)));
+      let sure = false;
+      d.querySelector("form").addEventListener("submit", () => { sure = true; });
+      no.addEventListener("click", () => d.close());
+      d.addEventListener("close", () => { d.remove(); resolve(sure); });
+      document.body.append(d);
+      d.showModal();
+    });
+  }
+
+  async function list() {
+    seen = await fetchJSON(base, authorized());
+    load.textContent = "Look again";
+    show();
+    const n = seen.entries.length;
+    return !n ? (seen.total ? "None of its " + plural(seen.total, "message") + " can be seen: they are hidden, or another queue's." : "It holds nothing.")
+      : seen.partial ? plural(n, "message") + " of about " + seen.total.toLocaleString("en") + " seen: one look shows 32 at most." : plural(n, "message") + ".";
+  }
+
+  async function replay(entries) {
+    const what = plural(entries.length, "message");
+    if (!await confirmed("Replay " + what + "?", "Each goes back to its queue with its exact body and is handled again; mend the cause first. A message that fails again comes back here.", "Replay " + what)) return;
+    await asOperator(said, "Replaying " + what, async () => {
+      const r = await fetchJSON(base + "/replay", authorized({ method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ all: true, ids: entries.map((e) => e.messageId) }) }));
+      await list();
+      update();
+      return "Replayed " + plural(r.done, "message") + (r.left ? "; " + r.left + " were not met again" : "") + ((r.skipped || []).length ? "; " + r.skipped.length + " left alone: " + r.skipped[0].reason : "") + ".";
+    });
+  }
+
+  async function body(e, into, button) {
+    const note = el("span", { role: "status" });
+    button.after(note);
+    await asOperator(note, "Fetching", async () => {
+      const v = await fetchJSON(base + "?body=true&id=" + encodeURIComponent(e.messageId), authorized());
+      const found = v.entries[0];
+      const text = !found ? null : found.body !== undefined ? found.body : "base64: " + (found.body64 || "");
+      if (text === null) return "It is not there any more.";
+      into.replaceChildren(el("pre", { tabindex: "0", "aria-label": "Body of " + e.messageId }, text));
+      button.remove();
+      return "";
+    });
+  }
+
+  function entry(e) {
+    const show = el("button", { type: "button" }, "Show body"), again = el("button", { type: "button" }, "Replay"), place = el("div", {});
+    show.addEventListener("click", () => body(e, place, show));
+    again.addEventListener("click", () => replay([e]));
+    const facts = [["Message", el("code", {}, e.messageId)], ["Dead-lettered", time(e.deadLetteredAt || e.insertedAt)], ["Deliveries", e.dequeueCount ? String(e.dequeueCount) : "not recorded"],
+      ["Size", bytes(e.sizeBytes)], ["Business key", e.businessKey], ["Expires", e.expiresAt ? time(e.expiresAt) : "never"],
+      ["Copies", e.copies > 1 ? String(e.copies) : ""], ["Headers", e.headers && Object.keys(e.headers).length ? Object.entries(e.headers).map(([k, v]) => k + ": " + v).join(" · ") : ""]];
+    return el("div", { class: "entry" }, el("dl", {}, ...facts.filter(([, v]) => v).flatMap(([k, v]) => [el("dt", {}, k), el("dd", {}, v)])),
+      e.attempts && e.attempts.length ? el("details", {}, el("summary", {}, plural(e.attempts.length, "failed attempt")), el("ol", {}, ...e.attempts.map((a) => el("li", {}, a.at ? time(a.at) : null, a.at ? " " : null, a.error || a.category || "")))) : null,
+      el("div", { class: "actions" }, show, again), place);
+  }
+
+  function show() {
+    const groups = new Map();
+    for (const e of seen.entries) { const k = shape(e); if (!groups.has(k)) groups.set(k, []); groups.get(k).push(e); }
+    const at = (e) => e.deadLetteredAt || e.insertedAt;
+    const order = [...groups.values()].sort((a, b) => b.length - a.length);
+    out.replaceChildren(...order.map((g) => {
+      const times = g.map(at).sort(), all = el("button", { type: "button" }, "Replay " + plural(g.length, "message") + " of this reason");
+      all.addEventListener("click", () => replay(g));
+      return el("details", { class: "card warn" }, el("summary", {}, el("b", {}, plural(g.length, "message")), " ", el("b", {}, g[0].category.replaceAll("_", " ")), ": " + (g[0].reason || "no reason recorded") + " ", el("span", { class: "dim" }, "since ", time(times[0]), ", latest ", time(times[times.length - 1]))),
+        el("div", { class: "actions" }, all), ...g.map(entry));
+    }));
+    if (order.length === 1) out.querySelector("details").open = true;
+  }
+
+  load.hidden = false;
+  load.addEventListener("click", () => asOperator(said, "Looking", list));
+})();

@@ -1,0 +1,40 @@
+package test_test
+
+import (
+	"os"
+	"regexp"
+	"testing"
+	"time"
+
+	"github.com/qwatch/qwatch/test/peer"
+)
+
+// shots is where pictures of the page go, if anywhere: `QWATCH_SHOTS=$PWD/../docs/images go test -run Browser`
+// takes those of the documentation anew.
+func shots() string { return os.Getenv("QWATCH_SHOTS") }
+
+// demo starts a demo with a page and returns the address, once every queue has been read and some
+// messages have died.
+func demo(t *testing.T, args ...string) (url string, p *peer.Process) {
+	t.Helper()
+	args = append([]string{"demo", "--listen", "127.0.0.1:0", "--probes", "127.0.0.1:0", "--storage", "127.0.0.1:0"}, args...)
+	p = peer.Start(t, "qwatch demo", command(nil, args...))
+	page := regexp.MustCompile(`(?m)^ +page +(http://\S+)/$`)
+	eventually(t, 30*time.Second, "the demo says where its page is", func() bool {
+		found := page.FindStringSubmatch(p.Stdout())
+		if found != nil {
+			url = found[1]
+		}
+		return url != ""
+	})
+	return url, p
+}
+
+func TestBrowserShowsTheDemo(t *testing.T) {
+	url, _ := demo(t)
+	var seen struct{ Minor []string }
+	peer.Browse(t, "demo.js", shots(), map[string]string{"url": url}, &seen)
+	if len(seen.Minor) > 0 {
+		t.Logf("axe-core has these to say, none of them serious: %v", seen.Minor)
+	}
+}
