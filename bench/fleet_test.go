@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"sync"
@@ -21,6 +22,7 @@ import (
 
 	"github.com/qwatch/qwatch/collector"
 	"github.com/qwatch/qwatch/health"
+	"github.com/qwatch/qwatch/internal/app"
 	"github.com/qwatch/qwatch/internal/web"
 	"github.com/qwatch/qwatch/queue"
 	"github.com/qwatch/qwatch/queue/queuetest"
@@ -83,6 +85,7 @@ func fleetServer() (*queuetest.Server, error) {
 // of it all; and beside that a naive exporter on the plain SDK, which counts and peeks at every queue in every
 // interval. Intervals are a sixth of the usual ones. One iteration takes about four minutes.
 func BenchmarkFleet(b *testing.B) {
+	defer debug.SetGCPercent(debug.SetGCPercent(app.ThriftyGC)) // as qwatch run does with a large fleet
 	base := startServer(b, "fleet")
 	for b.Loop() {
 		watchFleet(b, base)

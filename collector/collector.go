@@ -175,6 +175,9 @@ func newCollector(cfg Config, seed uint64) (*Collector, error) {
 // polls do not fit into the request limit, with the interval they really get.
 func (c *Collector) Warnings() []string { return slices.Clone(c.fleet.Load().warnings) }
 
+// Polled returns how many queues are polled here, poison queues counted.
+func (c *Collector) Polled() int { return len(c.fleet.Load().watches) }
+
 // Contacted is closed once every account that was there when Run started has answered, if
 // only with an error, or 10 s after that.
 func (c *Collector) Contacted() <-chan struct{} { return c.contacted }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
@@ -135,8 +136,8 @@ func trendText(status, rule, since string) string {
 	if rule != "" {
 		text += " (" + rule + ")"
 	}
-	if since != "" {
-		text += " since " + since
+	if at, err := time.Parse(time.RFC3339, since); err == nil {
+		text += " since " + at.Format(time.RFC3339)
 	}
 	return text
 }

@@ -169,6 +169,10 @@ func (s *service) run(ctx context.Context) (err error) {
 		s.reloads(gctx, g)
 		return nil
 	})
+	g.Go(func() error {
+		s.thrift(gctx)
+		return nil
+	})
 	for _, w := range doubts(s.o.Config) {
 		s.log.Warn("a setting may not do what is meant", "reason", w)
 	}
