@@ -176,7 +176,7 @@ func secretFile(path string) (string, error) {
 		return "", err
 	}
 	secret := strings.TrimRight(string(text), "\r\n")
-	if len(text) > maxSecretFile || strings.ContainsAny(secret, "\r\n\x00") {
+	if secret == "" || len(text) > maxSecretFile || strings.ContainsAny(secret, "\r\n\x00") {
 		return "", fmt.Errorf("%s does not hold one secret on one line", path)
 	}
 	return secret, nil

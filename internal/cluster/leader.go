@@ -218,7 +218,7 @@ func (l *Leader) Forward(ctx context.Context, account, queue, target string) (*A
 	return l.asker.about(ctx, addr, target)
 }
 
-// Others returns the replicas that watch what this one does not: the leader, unless this is it.
+// Others implements Router: the leader, unless this is it.
 func (l *Leader) Others() []string {
 	addr, self := l.Owner("", "")
 	if self {
@@ -227,7 +227,13 @@ func (l *Leader) Others() []string {
 	return []string{addr}
 }
 
-// Ask asks one of Others.
+// Whole implements Router: it is the leader, when that is another replica.
+func (l *Leader) Whole() (addr string, ok bool) {
+	addr, _ = l.Owner("", "")
+	return addr, addr != ""
+}
+
+// Ask implements Router.
 func (l *Leader) Ask(ctx context.Context, addr, target string) (*Answer, error) {
 	return l.asker.about(ctx, addr, target)
 }

@@ -33,6 +33,23 @@ func Route(router Router, next http.Handler) http.Handler {
 	})
 }
 
+// RouteFleet answers questions about the fleet with what the replica answers that watches all of it, and with next where that is
+// this one, where there is none, and where it cannot be asked. A nil router is Alone.
+func RouteFleet(router Router, next http.Handler) http.Handler {
+	if router == nil {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if addr, ok := router.Whole(); ok && !FromPeer(r) && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
+			if answer, err := router.Ask(r.Context(), addr, r.URL.RequestURI()); err == nil {
+				Pass(w, answer, nil)
+				return
+			}
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
 // Pass answers with what another replica answered, or with 503 and why there is no answer.
 func Pass(w http.ResponseWriter, a *Answer, err error) {
 	if err != nil {

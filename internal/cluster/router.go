@@ -19,6 +19,8 @@ type Router interface {
 	// Others returns the base URLs of the replicas that watch what this one does not; "" stands for one that is not known.
 	// None: this replica watches everything.
 	Others() []string
+	// Whole returns the base URL of another replica that watches the whole fleet; false when there is none, or this one does.
+	Whole() (addr string, ok bool)
 	// Ask is Forward to one of Others.
 	Ask(ctx context.Context, addr, target string) (*Answer, error)
 }
@@ -47,6 +49,9 @@ func (Alone) Forward(context.Context, string, string, string) (*Answer, error) {
 
 // Others implements Router: there are none.
 func (Alone) Others() []string { return nil }
+
+// Whole implements Router: there is no other.
+func (Alone) Whole() (addr string, ok bool) { return "", false }
 
 // Ask implements Router: there is nobody to ask.
 func (Alone) Ask(context.Context, string, string) (*Answer, error) { return nil, ErrUnavailable }

@@ -355,7 +355,7 @@ func (s *Shards) Forward(ctx context.Context, account, queue, target string) (*A
 	return s.asker.about(ctx, addr, target)
 }
 
-// Others returns the base URLs of the shards that live, this one left out.
+// Others implements Router: the shards that live.
 func (s *Shards) Others() []string {
 	s.mu.Lock()
 	members := s.members
@@ -369,7 +369,10 @@ func (s *Shards) Others() []string {
 	return all
 }
 
-// Ask asks one of Others.
+// Whole implements Router: every shard watches a part.
+func (s *Shards) Whole() (addr string, ok bool) { return "", false }
+
+// Ask implements Router.
 func (s *Shards) Ask(ctx context.Context, addr, target string) (*Answer, error) {
 	return s.asker.about(ctx, addr, target)
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/qwatch/qwatch/internal/cluster"
 	"github.com/qwatch/qwatch/internal/story"
 )
 
@@ -204,10 +205,10 @@ func (h *handler) fleetView(q fleetQuery) fleetView {
 
 // mountStory adds the API of what the page and the commands tell.
 func (h *handler) mountStory(mux *http.ServeMux) {
-	mux.Handle("/api/v1/fleet", compress(get(h.fleet)))
-	mux.Handle("/api/v1/why/{account}/{queue}", compress(get(h.why)))
-	mux.Handle("/api/v1/tune", compress(get(h.tuneAll)))
-	mux.Handle("/api/v1/tune/{account}/{queue}", compress(get(h.tune)))
+	mux.Handle("/api/v1/fleet", compress(cluster.RouteFleet(h.Router, get(h.fleet))))
+	mux.Handle("/api/v1/why/{account}/{queue}", compress(cluster.Route(h.Router, get(h.why))))
+	mux.Handle("/api/v1/tune", compress(cluster.RouteFleet(h.Router, get(h.tuneAll))))
+	mux.Handle("/api/v1/tune/{account}/{queue}", compress(cluster.Route(h.Router, get(h.tune))))
 }
 
 func (h *handler) fleet(w http.ResponseWriter, r *http.Request) {

@@ -7,6 +7,8 @@ import (
 	"net/url"
 	"strconv"
 	"time"
+
+	"github.com/qwatch/qwatch/internal/cluster"
 )
 
 // pages shows the page.
@@ -29,10 +31,10 @@ func (h *handler) mountPages(mux *http.ServeMux) {
 		mux.Handle("/assets/"+a.name, onlyGET(a))
 	}
 	p := &pages{handler: h, build: build, templates: template.Must(template.New("").Funcs(pageFuncs()).ParseFS(files, "page/*.html"))}
-	mux.Handle("/{$}", onlyGET(compress(http.HandlerFunc(p.fleet))))
-	mux.Handle("/queues/{account}/{queue}", onlyGET(compress(http.HandlerFunc(p.queue))))
-	mux.Handle("/view/fleet", compress(get(p.fleetJSON))) // what the script fetches: no API to rely on
-	mux.Handle("/view/queues/{account}/{queue}", compress(get(p.queueJSON)))
+	mux.Handle("/{$}", onlyGET(compress(cluster.RouteFleet(h.Router, http.HandlerFunc(p.fleet)))))
+	mux.Handle("/queues/{account}/{queue}", onlyGET(compress(cluster.Route(h.Router, http.HandlerFunc(p.queue)))))
+	mux.Handle("/view/fleet", compress(cluster.RouteFleet(h.Router, get(p.fleetJSON)))) // what the script fetches: no API to rely on
+	mux.Handle("/view/queues/{account}/{queue}", compress(cluster.Route(h.Router, get(p.queueJSON))))
 }
 
 // fleetPage is what the fleet's page is made from.
