@@ -27,21 +27,25 @@ and on ($a) time() - max by ($a) (qwatch_discovery_last_success_timestamp_second
 		{
 			name: "QwatchQueuePollFailing", class: Ticket, scope: Queue, wait: "5m", keep: "5m",
 			expr: `
-max by ($q, queue_kind) (max_over_time(queue_up[5m])) == 0
-unless on ($q, queue_kind) max by ($q, queue_kind) (queue_exists) == 0
+min by ($q) (
+  max by ($q, queue_kind) (max_over_time(queue_up[5m]))
+  unless on ($q, queue_kind) max by ($q, queue_kind) (queue_exists) == 0
+) == 0
 ` + sightless,
-			summary:     "The {{ $labels.queue_kind }} queue of " + theQueue + " cannot be polled.",
-			description: "Every replica has failed to poll the {{ $labels.queue_kind }} queue of " + theQueue + " for ten minutes, while most of the account answers.",
+			summary:     theQueue + " or its poison queue cannot be polled.",
+			description: "Every replica has failed to poll " + theQueue + " or its poison queue for ten minutes, while most of the account answers. What is known of it grows old.",
 		},
 		{
 			name: "QwatchQueuePollStale", class: Ticket, scope: Queue, wait: "5m",
 			expr: `
-time() - max by ($q, queue_kind) (queue_last_poll_success_timestamp_seconds > 0)
-> on ($q, queue_kind) (5 * max by ($q, queue_kind) (queue_poll_interval_seconds))
-unless on ($q, queue_kind) max by ($q, queue_kind) (queue_up) == 0
+max by ($q) (
+  time() - max by ($q, queue_kind) (queue_last_poll_success_timestamp_seconds > 0)
+  > on ($q, queue_kind) (5 * max by ($q, queue_kind) (queue_poll_interval_seconds))
+  unless on ($q, queue_kind) max by ($q, queue_kind) (queue_up) == 0
+)
 ` + sightless,
-			summary:     "The {{ $labels.queue_kind }} queue of " + theQueue + " has not been polled for {{ $value | humanizeDuration }}.",
-			description: "The last successful poll of the {{ $labels.queue_kind }} queue of " + theQueue + " was {{ $value | humanizeDuration }} ago, which is five intervals and more, and no poll failed: the watcher does not get to it.",
+			summary:     theQueue + " or its poison queue has not been polled for {{ $value | humanizeDuration }}.",
+			description: "The last successful poll of " + theQueue + " or its poison queue was {{ $value | humanizeDuration }} ago, which is five intervals and more, and no poll failed: the watcher does not get to it.",
 		},
 		{
 			name: "QwatchQueueSeriesVanished", class: Ticket, scope: Queue, wait: "10m",

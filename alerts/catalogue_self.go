@@ -44,8 +44,7 @@ and on (cluster, job, instance) group by (cluster, job, instance) (last_over_tim
 // aboutAccounts returns the alerts about storage accounts.
 func aboutAccounts(cfg Config) []alert {
 	cost := `
-sum by ($a) (qwatch_storage_estimated_monthly_cost) > 2 * sum by ($a) (qwatch_storage_estimated_monthly_cost offset 1w)
-and on ($a) sum by ($a) (rate(qwatch_storage_request_duration_seconds_count[1h])) > 1`
+sum by ($a) (qwatch_storage_estimated_monthly_cost) > 2 * sum by ($a) (qwatch_storage_estimated_monthly_cost offset 1w)`
 	said := "The storage requests of account " + theAccount + " cost {{ $value | humanize }} in a month at the rate of the last hour, which is more than twice what it was a week ago."
 	if cfg.MonthlyBudget > 0 {
 		cost = "(\n" + indent(cost[1:]) + "\n)\nor on ($a) sum by ($a) (qwatch_storage_estimated_monthly_cost) > $budget"

@@ -41,7 +41,9 @@ type alert struct {
 
 type generator struct{ cfg Config }
 
-func (g generator) interval() time.Duration { return scale(g.cfg.Interval, g.cfg.Scale) }
+func (g generator) interval() time.Duration { return g.cfg.scaledInterval() }
+
+func (c Config) scaledInterval() time.Duration { return scale(c.Interval, c.Scale) }
 
 func (g generator) record(r record) Rule {
 	expr := g.expand(r.expr)

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/qwatch/qwatch/alerts"
 	"github.com/qwatch/qwatch/alerts/scenario"
 )
 
@@ -16,13 +17,20 @@ import (
 // tell. They are run on real PromQL by the module test.
 func TestPromtoolFiles(t *testing.T) {
 	t.Parallel()
+	var groups []string
+	for _, g := range generate(t, alerts.Config{}).Groups {
+		groups = append(groups, g.Name)
+	}
 	for name, scenarios := range map[string][]*scenario.Scenario{
-		"stories": stories(),
+		"stories": stories(), "alerts": firing(), "silent": silent(), "cost": {costs()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := scenario.File{RuleFiles: []string{"prometheus.yaml"}, EvaluationInterval: "1m"}
+			f := scenario.File{RuleFiles: []string{"prometheus.yaml"}, EvaluationInterval: "1m", GroupEvalOrder: groups}
 			for _, s := range scenarios {
+				if s.Step != "" {
+					f.EvaluationInterval = s.Step
+				}
 				f.Tests = append(f.Tests, s.Promtool())
 			}
 			var b bytes.Buffer

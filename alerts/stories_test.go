@@ -35,7 +35,9 @@ func fine(m int) view {
 }
 
 // working is a consumer that does its work.
-func working(int) work { return work{Received: 100, Started: 100, Processed: 100, Active: 4, Oldest: 1} }
+func working(int) work {
+	return work{Received: 100, Started: 100, Processed: 100, Active: 4, Oldest: 1}
+}
 
 // idling is a consumer that finds nothing.
 func idling(int) work { return work{Empty: 4} }

@@ -17,7 +17,8 @@ func Absent() float64 { return math.NaN() }
 // Scenario is a story: series over time, and the alerts that must and must not be heard.
 type Scenario struct {
 	Name    string
-	Minutes int // from 0 to Minutes
+	Minutes int    // from 0 to Minutes
+	Step    string // what a minute stands for, where it is not "1m"
 	Expect  []Expectation
 
 	series map[string][]float64
@@ -123,6 +124,9 @@ func number(x float64) string { return strconv.FormatFloat(x, 'f', -1, 64) }
 // Promtool returns the scenario as a test of `promtool test rules`.
 func (s *Scenario) Promtool() Test {
 	t := Test{Name: s.Name, Interval: "1m"}
+	if s.Step != "" {
+		t.Interval = s.Step
+	}
 	s.Each(func(key string, values []float64) {
 		t.Input = append(t.Input, Input{Series: key, Values: notation(values)})
 	})
@@ -133,7 +137,7 @@ func (s *Scenario) Promtool() Test {
 		}
 		q := Query{
 			Expr: `count by (alertname, severity, cluster, account, queue_name, window) (ALERTS{alertstate="firing"` + matcher + `})`,
-			At:   strconv.Itoa(e.Minute) + "m",
+			At:   strconv.Itoa(e.Minute) + t.Interval[1:],
 		}
 		for _, a := range e.Firing {
 			q.Samples = append(q.Samples, Sample{Labels: alertLabels(a), Value: 1})
@@ -163,6 +167,7 @@ func alertLabels(a string) string {
 type File struct {
 	RuleFiles          []string `yaml:"rule_files"`
 	EvaluationInterval string   `yaml:"evaluation_interval"`
+	GroupEvalOrder     []string `yaml:"group_eval_order"`
 	Tests              []Test   `yaml:"tests"`
 }
 
