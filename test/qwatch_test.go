@@ -80,6 +80,7 @@ type service struct {
 	*peer.Process
 
 	main, probes string // URLs
+	grpc         string // address
 	config       string // the file, for other commands
 }
 
@@ -87,18 +88,24 @@ type service struct {
 // serve adds with free addresses, and waits until it is ready.
 func serve(t *testing.T, configuration string, env ...string) *service {
 	t.Helper()
+	return serveWith(t, configuration, "", env...)
+}
+
+// serveWith is serve with more of the server section.
+func serveWith(t *testing.T, configuration, server string, env ...string) *service {
+	t.Helper()
 	s := &service{config: filepath.Join(t.TempDir(), "qwatch.yaml")}
 	var addrs []string
 	s.Process, addrs = peer.Serve(t, "qwatch run", 3,
 		func(addrs []string) *exec.Cmd {
-			text := fmt.Sprintf("%s\nserver: {listen: %q, probes: %q, grpc: %q}\n", configuration, addrs[0], addrs[1], addrs[2])
+			text := fmt.Sprintf("%s\nserver: {listen: %q, probes: %q, grpc: %q, %s}\n", configuration, addrs[0], addrs[1], addrs[2], server)
 			if err := os.WriteFile(s.config, []byte(text), 0o600); err != nil {
 				t.Fatal(err)
 			}
 			return command(env, "run", "-c", s.config, "--log-level", "debug")
 		},
 		func(addrs []string) string { return "http://" + addrs[1] + "/readyz" }, false)
-	s.main, s.probes = "http://"+addrs[0], "http://"+addrs[1]
+	s.main, s.probes, s.grpc = "http://"+addrs[0], "http://"+addrs[1], addrs[2]
 	return s
 }
 
