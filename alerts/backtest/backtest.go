@@ -40,6 +40,14 @@ type Options struct {
 	Progress func(done, all int)
 }
 
+// OptionsError is what is wrong with Options.
+type OptionsError struct{ Err error }
+
+func (e *OptionsError) Error() string { return "backtest: " + e.Err.Error() }
+
+// Unwrap returns the faults.
+func (e *OptionsError) Unwrap() error { return e.Err }
+
 // MaxSteps is how many evaluations a backtest makes of each rule at most.
 const MaxSteps = 50_000
 
@@ -97,7 +105,8 @@ func (f Firing) About() string {
 	return strings.Join(parts, "/")
 }
 
-// Run evaluates the rules and returns every firing, by start, alert and labels.
+// Run evaluates the rules and returns every firing, by start, alert and labels. What is wrong with the Options
+// is an *OptionsError.
 func Run(ctx context.Context, rules alerts.Rules, o Options) ([]Firing, error) {
 	var interval time.Duration
 	for _, g := range rules.Groups {
@@ -105,11 +114,11 @@ func Run(ctx context.Context, rules alerts.Rules, o Options) ([]Firing, error) {
 	}
 	o = o.withDefaults(interval)
 	if err := o.validate(); err != nil {
-		return nil, fmt.Errorf("backtest: %w", err)
+		return nil, &OptionsError{err}
 	}
 	c, err := newClient(o)
 	if err != nil {
-		return nil, fmt.Errorf("backtest: %w", err)
+		return nil, &OptionsError{err}
 	}
 	if !o.Recorded {
 		if rules, err = rules.Standalone(); err != nil {

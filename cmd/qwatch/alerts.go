@@ -20,7 +20,7 @@ func (c *cli) alertsCommand() *cobra.Command {
 		Short: "Generate alert rules, and try them on the past",
 		Long: `Generate alert and recording rules from the configuration, and try them on what a
 Prometheus has recorded. docs/alerts.md lists the alerts; each has a runbook.`,
-	}, c.alertsGenerateCommand())
+	}, c.alertsGenerateCommand(), c.alertsBacktestCommand())
 }
 
 // The formats of rules.

@@ -24,6 +24,12 @@ type PrometheusServer struct {
 // Prometheus starts Prometheus on the given configuration file's text and waits until it is ready.
 func Prometheus(t testing.TB, config string) *PrometheusServer {
 	t.Helper()
+	return PrometheusWith(t, config, filepath.Join(t.TempDir(), "data"))
+}
+
+// PrometheusWith is Prometheus on data that is there already, or will be.
+func PrometheusWith(t testing.TB, config, data string) *PrometheusServer {
+	t.Helper()
 	program, err := debian("prometheus")
 	if err != nil {
 		t.Fatalf("start prometheus: %v", err)
@@ -35,7 +41,7 @@ func Prometheus(t testing.TB, config string) *PrometheusServer {
 	}
 	_, addrs := Serve(t, "prometheus", 1,
 		func(addrs []string) *exec.Cmd {
-			return exec.Command(program, "--config.file="+file, "--storage.tsdb.path="+filepath.Join(folder, "data"),
+			return exec.Command(program, "--config.file="+file, "--storage.tsdb.path="+data,
 				"--web.listen-address="+addrs[0], "--log.level=warn")
 		},
 		func(addrs []string) string { return "http://" + addrs[0] + "/-/ready" }, false)
