@@ -76,6 +76,7 @@ func Handler(o Options) http.Handler {
 	if o.Router == nil {
 		o.Router = cluster.Alone{}
 	}
+	o.Audited = alsoTold(o.Story, o.Audited)
 	h := &handler{Options: o}
 	mux := http.NewServeMux()
 	mux.Handle("/metrics", metricsHandler(o.Registry, o.Collector, o.Logger))

@@ -102,7 +102,7 @@
 
   // ---- the fleet
   const query = new URLSearchParams(location.search);
-  const size = 120; // rows in the table at a time
+  const size = 100; // rows in the table at a time
   let matched = 0, offset = 0, height = 0, heading = "";
   const rows = new Map(); // by path
 
@@ -115,8 +115,12 @@
     const told = m.badge.text + "|" + m.badge.level + "|" + (m.reason || "");
     set(status, told, () => [badge(m.badge), m.reason ? el("span", { class: "sub bad-text" }, m.reason) : null]);
     set(name.querySelector(".narrow"), told, () => [badge(m.badge)]);
-    for (const [td, c] of [[messages, m.messages], [oldest, m.oldest], [poison, m.poison]]) set(td, c.text + (c.floor ? "+" : "") + (c.title || ""), () => [cell(c)]);
-    poison.className = "n c-poison" + (m.poison.alarm ? " poisoned" : "");
+    for (const [td, c] of [[messages, m.messages], [oldest, m.oldest], [poison, m.poison]]) {
+      set(td, c.text + (c.floor ? "+" : ""), () => [cell(c)]);
+      if (td.firstChild.title !== c.title) td.firstChild.title = c.title || "";
+    }
+    const kind = "n c-poison" + (m.poison.alarm ? " poisoned" : "");
+    if (poison.className !== kind) poison.className = kind;
     set(trend, m.line || "", () => m.line ? [svg("spark", "0 0 100 24", m.line, m.area)] : []);
     for (const [td, s] of [[drain, m.forecast], [consumer, m.consumer], [read, m.read]]) if (td.textContent !== s) td.textContent = s;
     return r;
@@ -126,7 +130,8 @@
     const body = $("rows");
     const wanted = m.rows.map((x, i) => {
       const r = row(x, rows.get(x.path));
-      r.setAttribute("aria-rowindex", String(m.offset + i + 2));
+      const index = String(m.offset + i + 2);
+      if (r.getAttribute("aria-rowindex") !== index) r.setAttribute("aria-rowindex", index);
       rows.set(x.path, r);
       return r;
     });
