@@ -73,15 +73,14 @@ func shape(err error) string {
 	return "it is not JSON of that kind"
 }
 
-// Importable says why a message cannot be imported to q's poison queue; nil when it can.
-func Importable(q *queue.Queue, x Exported) error {
+// Importable says why a message cannot be imported to the poison queue of the queue of that name; nil when
+// it can.
+func (x Exported) Importable(queue string) error {
 	switch {
-	case q.Poison() == nil:
-		return fmt.Errorf("import to %s: it has no poison queue", q)
 	case x.Text == nil:
-		return fmt.Errorf("import to %s: there is no message in it", q.Poison())
-	case x.Queue != "" && x.Queue != q.Name():
-		return fmt.Errorf("it is a message of queue %.80q, not of %s: import it there", x.Queue, q.Name())
+		return errors.New("there is no message in it")
+	case x.Queue != "" && x.Queue != queue:
+		return fmt.Errorf("it is a message of queue %.80q, not of %s: import it there", x.Queue, queue)
 	}
 	return nil
 }
@@ -89,7 +88,10 @@ func Importable(q *queue.Queue, x Exported) error {
 // Import puts an exported message on the poison queue of q again, exactly as it lay there. It may put it
 // there twice, which is one entry if it has a record. A message of another queue is refused.
 func Import(ctx context.Context, q *queue.Queue, x Exported) error {
-	if err := Importable(q, x); err != nil {
+	if q.Poison() == nil {
+		return fmt.Errorf("import to %s: it has no poison queue", q)
+	}
+	if err := x.Importable(q.Name()); err != nil {
 		return err
 	}
 	ttl := q.Config().PoisonTimeToLive

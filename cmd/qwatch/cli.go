@@ -33,6 +33,7 @@ type cli struct {
 	output  format        // -o
 	config  string        // -c
 	timeout time.Duration // --timeout
+	server  server        // --server and what goes with it
 	started bool          // flags and arguments were good, the command itself runs
 }
 

@@ -1,12 +1,8 @@
 package main
 
 import (
-	"context"
-	"fmt"
-
 	"github.com/spf13/cobra"
 
-	"github.com/qwatch/qwatch/internal/app"
 	"github.com/qwatch/qwatch/poison"
 )
 
@@ -19,41 +15,24 @@ type poisonEntry struct {
 func (c *cli) poisonCommand() *cobra.Command {
 	return group(&cobra.Command{
 		Use:   "poison",
-		Short: "See what was dead-lettered and why",
-		Long: `See what was dead-lettered and why. QUEUE is always the main queue's name.
+		Short: "See what was dead-lettered and why; replay, delete, export and import it",
+		Long: `See what was dead-lettered and why, bring it back once the cause is mended, or get rid of
+it. QUEUE is always the main queue's name.
 
-What is shown comes from one peek at the poison queue, which changes nothing and sees up
-to 32 messages.`,
-	}, c.poisonListCommand(), c.poisonShowCommand())
+Without --all, what one peek at the poison queue sees is all there is: up to 32 messages.
+With --all the whole poison queue is gone through, of any depth, by receiving messages and
+releasing them at once, in the order received: each one's dequeue count rises by one, and
+it goes to the back of the queue. That can be interrupted at any point; a killed walk
+hides what it held for half a minute at most.`,
+	}, c.poisonListCommand(), c.poisonShowCommand(), c.poisonReplayCommand(), c.poisonDeleteCommand(), c.poisonPurgeCommand(),
+		c.poisonExportCommand(), c.poisonImportCommand())
 }
 
-// poisonOf lists the poison of the queue called name.
-func (c *cli) poisonOf(ctx context.Context, name string, f func(app.FleetQueue, poison.Listing) error) error {
-	return c.onFleet(ctx, name, func(ctx context.Context, fleet *app.Fleet, q app.FleetQueue) error {
-		if q.Poison() == nil {
-			if of := fleet.PoisonOf(q); len(of) > 0 {
-				return usagef("%s is the poison queue of %s; name that", q, of[0])
-			}
-			return usagef("%s has no poison queue: the configuration says noPoison", q)
-		}
-		ctx, cancel := c.patiently(ctx)
-		defer cancel()
-		l, err := poison.List(ctx, q.Queue)
-		if err != nil {
-			return err
-		}
-		return f(q, l)
-	})
-}
-
-// partial says on standard error what a look could not reach.
-func (c *cli) partial(q app.FleetQueue, l poison.Listing) {
-	if l.Partial {
-		fmt.Fprintf(c.stderr, "qwatch: %s/%s holds %s; one peek sees %d of them\n",
-			q.Config.Account, q.Poison().Name(), about(l.Total), l.Peeked)
-	}
-	if l.Others > 0 {
-		fmt.Fprintf(c.stderr, "qwatch: %s/%s is shared: of the messages seen, %d belong to other queues\n",
-			q.Config.Account, q.Poison().Name(), l.Others)
-	}
+// triageFlags are what every command about poison has.
+func (c *cli) triageFlags(cmd *cobra.Command) {
+	c.timeoutFlag(cmd)
+	c.configFlag(cmd)
+	c.serverFlags(cmd)
+	c.outputFlag(cmd)
+	cmd.ValidArgsFunction = c.completeQueue
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"strings"
@@ -9,13 +10,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/qwatch/qwatch/internal/app"
-	"github.com/qwatch/qwatch/poison"
+	"github.com/qwatch/qwatch/internal/triage"
 	"github.com/qwatch/qwatch/queue"
 )
 
 func (c *cli) poisonShowCommand() *cobra.Command {
-	var body bool
+	var look triage.Command
 	cmd := &cobra.Command{
 		Use:   "show ACCOUNT/QUEUE ID",
 		Short: "Show one dead-lettered message",
@@ -24,35 +24,32 @@ original message's id, as "poison list" shows it, or that of its copy on the poi
 
 "copy inserted" (insertedAt in JSON) is when the copy was put on the poison queue; no record
 tells when the original was sent. The body is left out unless --body asks for it.`,
-		Example:           "  qwatch poison show orders/orders 4b0a2f6c-1d7e-4f57-9d3c-0f6f0f1f2a3b --body",
-		Args:              exact("ACCOUNT/QUEUE", "ID"),
-		ValidArgsFunction: c.completeQueue,
+		Example: "  qwatch poison show orders/orders 4b0a2f6c-1d7e-4f57-9d3c-0f6f0f1f2a3b --body",
+		Args:    exact("ACCOUNT/QUEUE", "ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.poisonOf(cmd.Context(), args[0], func(q app.FleetQueue, l poison.Listing) error {
-				return c.poisonShow(q, l, args[1], body)
+			look.Operation, look.IDs = triage.List, args[1:]
+			return c.onPoison(cmd.Context(), args[0], func(ctx context.Context, t triager) error {
+				return c.poisonShow(ctx, t, look)
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&body, "body", false, "show the body")
-	c.timeoutFlag(cmd)
-	c.configFlag(cmd)
-	c.outputFlag(cmd)
+	cmd.Flags().BoolVar(&look.Body, "body", false, "show the body")
+	cmd.Flags().BoolVar(&look.All, "all", false, "look through the whole poison queue, not only what one peek sees")
+	c.triageFlags(cmd)
 	return cmd
 }
 
-func (c *cli) poisonShow(q app.FleetQueue, l poison.Listing, id string, body bool) error {
-	for _, e := range l.Entries {
-		if e.MessageID != id && e.PoisonMessageID != id {
-			continue
-		}
-		pe := poisonEntry{Entry: e}
-		if body {
-			pe.payload = payloadOf(e.Message())
-		}
-		return c.printOne(pe, pe.describe)
+func (c *cli) poisonShow(ctx context.Context, t triager, look triage.Command) error {
+	g, err := c.gather(ctx, t, look)
+	if err != nil {
+		return err
 	}
-	c.partial(q, l)
-	return fmt.Errorf("no message %q is in sight on %s/%s; qwatch poison list %s shows what is", id, q.Config.Account, q.Poison().Name(), q)
+	if len(g.entries) == 0 {
+		c.partial(t, look.All, g.summary)
+		return fmt.Errorf("no message %q is in sight on the poison queue of %s; qwatch poison list %s shows what is", look.IDs[0], t, t)
+	}
+	e := g.entries[0]
+	return c.printOne(e, e.describe)
 }
 
 // attempt writes what is known of a failed attempt.
@@ -82,13 +79,16 @@ func (e poisonEntry) describe(w io.Writer) {
 	for _, a := range e.Attempts {
 		line(fmt.Sprintf("attempt %d", a.Number), attempt(a))
 	}
-	line("dead-lettered", died(e.Entry).UTC().Format(time.RFC3339))
+	line("dead-lettered", e.Time().UTC().Format(time.RFC3339))
 	line("copy inserted", expires(&e.InsertedAt))
 	line("copy expires", expires(e.ExpiresAt))
+	if at := e.MayHaveBeenSent; at != nil {
+		line("may have been sent", at.UTC().Format(time.RFC3339))
+	}
 	line("bytes", e.SizeBytes)
 	line("headers", headers(e.Headers))
 	if e.Body != nil || e.Body64 != nil {
-		line("body", e.text())
+		line("body", e.Text())
 	}
 	_ = tw.Flush() // into memory
 }

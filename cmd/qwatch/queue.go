@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/qwatch/qwatch/internal/app"
+	"github.com/qwatch/qwatch/internal/client"
 	"github.com/qwatch/qwatch/queue"
 )
 
@@ -26,6 +27,22 @@ const missingHint = "the queue is not there; create it, or set createIfMissing a
 // onQueue runs f with the queue a command's first argument names.
 func (c *cli) onQueue(ctx context.Context, name string, f func(context.Context, app.FleetQueue) error) error {
 	return c.onFleet(ctx, name, func(ctx context.Context, _ *app.Fleet, q app.FleetQueue) error { return f(ctx, q) })
+}
+
+// onQueueOrServer is onQueue, or with --server what asks that.
+func (c *cli) onQueueOrServer(ctx context.Context, name string, f func(context.Context, app.FleetQueue) error,
+	remote func(ctx context.Context, cl *client.Client, account, queue string) error) error {
+	asked, err := c.onServer(ctx, func(ctx context.Context, cl *client.Client) error {
+		account, queue, err := names(name)
+		if err != nil {
+			return err
+		}
+		return remote(ctx, cl, account, queue)
+	})
+	if asked {
+		return err
+	}
+	return c.onQueue(ctx, name, f)
 }
 
 // onFleet is onQueue, for those who look at the fleet as well.

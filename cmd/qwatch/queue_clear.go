@@ -11,15 +11,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/qwatch/qwatch/internal/app"
+	"github.com/qwatch/qwatch/internal/client"
+	"github.com/qwatch/qwatch/internal/triage"
 )
-
-// cleared is what `queue clear` prints.
-type cleared struct {
-	Account             string `json:"account"`
-	Queue               string `json:"queue"`
-	ApproximateMessages int64  `json:"approximateMessages"` // before
-	Cleared             bool   `json:"cleared"`             // false: a dry run
-}
 
 // consent is what commands that move or delete messages need.
 type consent struct{ yes, dryRun bool }
@@ -51,37 +45,66 @@ On a terminal it asks first; elsewhere it needs --yes.`,
 			if err := k.check(); err != nil {
 				return err
 			}
-			return c.onQueue(cmd.Context(), args[0], func(ctx context.Context, q app.FleetQueue) error {
-				return c.queueClear(ctx, q, k)
+			return c.onQueueOrServer(cmd.Context(), args[0], func(ctx context.Context, q app.FleetQueue) error {
+				return c.queueClear(ctx, onQueue{q}, k)
+			}, func(ctx context.Context, cl *client.Client, account, queue string) error {
+				return c.queueClear(ctx, queueOnServer{cl, account, queue}, k)
 			})
 		},
 	}
 	k.flags(cmd)
 	c.timeoutFlag(cmd)
 	c.configFlag(cmd)
+	c.serverFlags(cmd)
 	c.outputFlag(cmd)
 	return cmd
 }
 
-func (c *cli) queueClear(ctx context.Context, q app.FleetQueue, k consent) error {
+// clearable is a queue that can be cleared: on storage, or through a running qwatch.
+type clearable interface {
+	fmt.Stringer
+	clear(ctx context.Context, dryRun bool) (triage.Cleared, error)
+}
+
+type onQueue struct{ app.FleetQueue }
+
+func (q onQueue) clear(ctx context.Context, dryRun bool) (triage.Cleared, error) {
+	props, err := q.Properties(ctx)
+	if err == nil && !dryRun {
+		err = q.Clear(ctx)
+	}
+	return triage.Cleared{Account: q.Config.Account, Queue: q.Name(), ApproximateMessages: props.ApproximateMessages, Cleared: !dryRun && err == nil}, err
+}
+
+type queueOnServer struct {
+	*client.Client
+	account, queue string
+}
+
+// String returns "account/queue".
+func (q queueOnServer) String() string { return q.account + "/" + q.queue }
+
+func (q queueOnServer) clear(ctx context.Context, dryRun bool) (triage.Cleared, error) {
+	return q.Clear(ctx, q.account, q.queue, dryRun)
+}
+
+func (c *cli) queueClear(ctx context.Context, q clearable, k consent) error {
 	asking, cancel := c.patiently(ctx)
 	defer cancel()
-	props, err := q.Properties(asking)
+	done, err := q.clear(asking, true)
 	if err != nil {
 		return err
 	}
-	done := cleared{Account: q.Config.Account, Queue: q.Name(), ApproximateMessages: props.ApproximateMessages}
-	what := fmt.Sprintf("delete %s of %s", about(props.ApproximateMessages), q)
+	what := fmt.Sprintf("delete %s of %s", about(done.ApproximateMessages), q)
 	if !k.dryRun {
 		if err := c.ask(ctx, k, what); err != nil {
 			return err
 		}
 		clearing, cancel := c.patiently(ctx) // the answer took a person's time
 		defer cancel()
-		if err := q.Clear(clearing); err != nil {
+		if done, err = q.clear(clearing, false); err != nil {
 			return err
 		}
-		done.Cleared = true
 	}
 	return c.printOne(done, func(w io.Writer) {
 		if done.Cleared {

@@ -11,11 +11,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/qwatch/qwatch/internal/app"
+	"github.com/qwatch/qwatch/internal/client"
 	"github.com/qwatch/qwatch/queue"
 )
 
 func (c *cli) queueListCommand() *cobra.Command {
-	var server string
 	cmd := &cobra.Command{
 		Use:     "list [ACCOUNT]",
 		Aliases: []string{"ls"},
@@ -27,23 +27,31 @@ hidden messages included; VISIBLE is exact below 32 and a floor at "32+".
 A "+" marks what is at least so because the peek was full.
 TREND, DRAINED IN and LOSS IN (the first message to expire unhandled, main or poison) are what a
 running qwatch with this configuration says; "-" where none runs or nothing is foretold.
+With --server all of it comes from what that qwatch saw last; "--server off" asks nobody for trends.
 Exit status 1 when a queue is missing or could not be read; the others are listed all the
 same. A poison queue that is missing is empty.`,
 		Example: `  qwatch queue list
   qwatch queue list orders -o json | jq '.[] | select(.poisonMessages > 0)'`,
 		Args: between(0, "ACCOUNT"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.queueList(cmd.Context(), args, server)
+			off := c.noTrends()
+			asked, err := c.onServer(cmd.Context(), func(ctx context.Context, cl *client.Client) error {
+				return c.listOnServer(ctx, cl, args)
+			})
+			if asked {
+				return err
+			}
+			return c.queueList(cmd.Context(), args, off)
 		},
 	}
-	serverFlag(cmd, &server)
 	c.timeoutFlag(cmd)
 	c.configFlag(cmd)
+	c.serverFlags(cmd)
 	c.outputFlag(cmd)
 	return cmd
 }
 
-func (c *cli) queueList(ctx context.Context, args []string, server string) error {
+func (c *cli) queueList(ctx context.Context, args []string, off bool) error {
 	fleet, err := c.openFleet()
 	if err != nil {
 		return err
@@ -56,10 +64,7 @@ func (c *cli) queueList(ctx context.Context, args []string, server string) error
 		}
 		queues = slices.DeleteFunc(slices.Clone(queues), func(q app.FleetQueue) bool { return q.Config.Account != args[0] })
 	}
-	known, err := trends(ctx, server, "", fleet)
-	if err != nil {
-		return err
-	}
+	known := trends(ctx, off, "", fleet)
 	depths := app.Depths(ctx, queues, c.timeout)
 	if err := ctx.Err(); err != nil {
 		return err

@@ -7,57 +7,20 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
 	"github.com/qwatch/qwatch/internal/app"
+	"github.com/qwatch/qwatch/internal/client"
+	"github.com/qwatch/qwatch/internal/triage"
 	"github.com/qwatch/qwatch/queue"
 )
 
-// message is one message as the commands print it.
-type message struct {
-	MessageID    string            `json:"messageId"`
-	DequeueCount int               `json:"dequeueCount"`
-	InsertedAt   time.Time         `json:"insertedAt"`
-	ExpiresAt    *time.Time        `json:"expiresAt,omitempty"` // absent: never
-	AgeSeconds   float64           `json:"ageSeconds"`
-	SizeBytes    int               `json:"sizeBytes"`
-	Headers      map[string]string `json:"headers,omitempty"`
-	Error        string            `json:"error,omitempty"` // why the body cannot be read
-	payload
-}
-
-// payload is a message's body, where it was asked for.
-type payload struct {
-	Body   *string `json:"body,omitempty"`
-	Body64 []byte  `json:"body64,omitempty"` // instead, when it is not text
-}
-
-// payloadOf is the body of a message, or its exact wire text when the body cannot be read.
-func payloadOf(m *queue.Message) payload {
-	b := m.Body
-	if m.Err != nil {
-		b = []byte(m.Text)
-	}
-	if !utf8.Valid(b) {
-		return payload{Body64: b}
-	}
-	s := string(b)
-	return payload{Body: &s}
-}
-
-// text is a body for a cell of a table.
-func (p payload) text() string {
-	switch {
-	case p.Body != nil:
-		return *p.Body
-	case p.Body64 != nil:
-		return string(p.Body64)
-	default:
-		return ""
-	}
-}
+// What commands print and the API answers are the same.
+type (
+	message = triage.Message
+	payload = triage.Payload
+)
 
 func (c *cli) queuePeekCommand() *cobra.Command {
 	var limit int
@@ -79,8 +42,14 @@ upon is written as an escape; -o json has the exact body (as "body64" when it is
 			if limit < 1 || limit > queue.MaxReceive {
 				return usagef("--max %d must be 1 to %d, the most one peek returns", limit, queue.MaxReceive)
 			}
-			return c.onQueue(cmd.Context(), args[0], func(ctx context.Context, q app.FleetQueue) error {
+			return c.onQueueOrServer(cmd.Context(), args[0], func(ctx context.Context, q app.FleetQueue) error {
 				return c.queuePeek(ctx, q, limit, body)
+			}, func(ctx context.Context, cl *client.Client, account, queue string) error {
+				messages, err := cl.Peek(ctx, account, queue, limit, body)
+				if err != nil {
+					return err
+				}
+				return c.printMessages(messages, body)
 			})
 		},
 	}
@@ -88,6 +57,7 @@ upon is written as an escape; -o json has the exact body (as "body64" when it is
 	cmd.Flags().BoolVar(&body, "body", false, "show the bodies")
 	c.timeoutFlag(cmd)
 	c.configFlag(cmd)
+	c.serverFlags(cmd)
 	c.outputFlag(cmd)
 	return cmd
 }
@@ -101,31 +71,13 @@ func (c *cli) queuePeek(ctx context.Context, q app.FleetQueue, limit int, body b
 	}
 	messages := make([]message, 0, len(peeked.Messages))
 	for _, m := range peeked.Messages {
-		messages = append(messages, describe(m, body))
+		messages = append(messages, triage.Describe(m, body))
 	}
+	return c.printMessages(messages, body)
+}
+
+func (c *cli) printMessages(messages []message, body bool) error {
 	return printList(c, messages, func(messages []message) *table { return messageTable(messages, body) })
-}
-
-func describe(m *queue.Message, body bool) message {
-	d := message{
-		MessageID: m.ID, DequeueCount: m.DequeueCount, InsertedAt: m.InsertedAt, ExpiresAt: expiry(m.ExpiresAt),
-		AgeSeconds: m.Age().Seconds(), SizeBytes: len(m.Body), Headers: m.Headers,
-	}
-	if m.Err != nil {
-		d.SizeBytes, d.Error = len(m.Text), m.Err.Error()
-	}
-	if body {
-		d.payload = payloadOf(m)
-	}
-	return d
-}
-
-// expiry is nil for a message that never expires: the service says so by the year 9999.
-func expiry(t time.Time) *time.Time {
-	if t.IsZero() || t.Year() >= 9999 {
-		return nil
-	}
-	return &t
 }
 
 func messageTable(messages []message, body bool) *table {
@@ -137,7 +89,7 @@ func messageTable(messages []message, body bool) *table {
 	for _, m := range messages {
 		row := []any{m.MessageID, brief(seconds(m.AgeSeconds)), m.DequeueCount, m.SizeBytes, expires(m.ExpiresAt), headers(m.Headers), cell{m.Error, bad}}
 		if body {
-			row = append(row, m.text())
+			row = append(row, m.Text())
 		}
 		t.add(row...)
 	}

@@ -6,21 +6,16 @@ import (
 	"io"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
 	"github.com/qwatch/qwatch/internal/app"
+	"github.com/qwatch/qwatch/internal/client"
 	"github.com/qwatch/qwatch/internal/config"
+	"github.com/qwatch/qwatch/internal/triage"
 	"github.com/qwatch/qwatch/queue"
 )
-
-// sent is what `queue send` prints.
-type sent struct {
-	MessageID     string     `json:"messageId"`
-	InsertedAt    time.Time  `json:"insertedAt"`
-	ExpiresAt     *time.Time `json:"expiresAt,omitempty"` // absent: never
-	NextVisibleAt time.Time  `json:"nextVisibleAt"`
-}
 
 func (c *cli) queueSendCommand() *cobra.Command {
 	var headers []string
@@ -46,8 +41,18 @@ Durations are Go durations, plus d for days.`,
 			if raw && (len(opts.Headers) > 0 || kind != "") {
 				return usagef("--raw sends the text as it is: --header and --type have no place in it")
 			}
-			return c.onQueue(cmd.Context(), args[0], func(ctx context.Context, q app.FleetQueue) error {
-				return c.queueSend(ctx, q, args[1], opts, raw)
+			m, err := c.outgoing(args[1], opts, raw)
+			if err != nil {
+				return err
+			}
+			return c.onQueueOrServer(cmd.Context(), args[0], func(ctx context.Context, q app.FleetQueue) error {
+				ctx, cancel := c.patiently(ctx)
+				defer cancel()
+				s, err := m.Send(ctx, q.Queue)
+				return c.printSent(q, s, err)
+			}, func(ctx context.Context, cl *client.Client, account, queue string) error {
+				s, err := cl.Send(ctx, account, queue, m)
+				return c.printSent(queueOnServer{cl, account, queue}, s, err)
 			})
 		},
 	}
@@ -59,6 +64,7 @@ Durations are Go durations, plus d for days.`,
 	f.BoolVar(&raw, "raw", false, "send the exact wire text: no encoding, no envelope")
 	c.timeoutFlag(cmd)
 	c.configFlag(cmd)
+	c.serverFlags(cmd)
 	c.outputFlag(cmd)
 	return cmd
 }
@@ -99,30 +105,36 @@ func sendOptions(headers []string, delay, ttl, kind string) (queue.SendOptions, 
 // that the queue's own error tells the size.
 const maxInput = 1 << 20
 
-func (c *cli) queueSend(ctx context.Context, q app.FleetQueue, body string, opts queue.SendOptions, raw bool) error {
+// outgoing is the message that the arguments say.
+func (c *cli) outgoing(body string, opts queue.SendOptions, raw bool) (triage.Outgoing, error) {
 	if body == "-" {
 		b, err := io.ReadAll(io.LimitReader(c.stdin, maxInput+1))
 		if err != nil {
-			return fmt.Errorf("read the body from standard input: %w", err)
+			return triage.Outgoing{}, fmt.Errorf("read the body from standard input: %w", err)
 		}
 		if len(b) > maxInput {
-			return fmt.Errorf("the body on standard input is over 1 MiB; a queue takes 64 KiB")
+			return triage.Outgoing{}, fmt.Errorf("the body on standard input is over 1 MiB; a queue takes 64 KiB")
 		}
 		body = string(b)
 	}
-	ctx, cancel := c.patiently(ctx)
-	defer cancel()
-	var r queue.SendResult
-	var err error
-	if raw {
-		r, err = q.SendText(ctx, body, opts)
+	m := triage.Outgoing{Headers: opts.Headers, Type: opts.MessageType, Delay: triage.Duration(opts.Delay), Raw: raw}
+	if opts.TimeToLive == queue.Never {
+		m.Never = true
 	} else {
-		r, err = q.Send(ctx, []byte(body), opts)
+		m.TTL = triage.Duration(opts.TimeToLive)
 	}
+	if raw || utf8.ValidString(body) {
+		m.Body = &body
+	} else {
+		m.Body64 = []byte(body)
+	}
+	return m, nil
+}
+
+func (c *cli) printSent(q fmt.Stringer, s triage.Sent, err error) error {
 	if err != nil {
 		return err
 	}
-	s := sent{MessageID: r.ID, InsertedAt: r.InsertedAt, ExpiresAt: expiry(r.ExpiresAt), NextVisibleAt: r.NextVisibleAt}
 	return c.printOne(s, func(w io.Writer) {
 		fmt.Fprintf(w, "%s sent to %s, visible from %s, expires %s\n", s.MessageID, q, s.NextVisibleAt.UTC().Format(time.RFC3339), expires(s.ExpiresAt))
 	})

@@ -14,6 +14,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/qwatch/qwatch/internal/app"
+	"github.com/qwatch/qwatch/internal/client"
 )
 
 // queueDescription is what `queue show` prints.
@@ -33,35 +34,43 @@ type queueDescription struct {
 }
 
 func (c *cli) queueShowCommand() *cobra.Command {
-	var server string
 	cmd := &cobra.Command{
 		Use:   "show ACCOUNT/QUEUE",
 		Short: "Show one queue: depth, poison, settings, metadata",
 		Long: `Show one queue: how deep it and its poison queue are, its settings and its consumer's with
 every default filled in, and its metadata. It counts and peeks, which changes nothing. A running
-qwatch with this configuration adds the queue's trend and forecasts.
+qwatch with this configuration adds the queue's trend and forecasts. With --server all of it
+comes from what that qwatch saw last, without the settings; "--server off" asks nobody for trends.
 Exit status 1 when the queue is missing or could not be read.`,
 		Example:           "  qwatch queue show orders/orders\n  qwatch queue show orders/orders -o json",
 		Args:              exact("ACCOUNT/QUEUE"),
 		ValidArgsFunction: c.completeQueue,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			off := c.noTrends()
+			asked, err := c.onServer(cmd.Context(), func(ctx context.Context, cl *client.Client) error {
+				account, queue, err := names(args[0])
+				if err != nil {
+					return err
+				}
+				return c.showOnServer(ctx, cl, account, queue)
+			})
+			if asked {
+				return err
+			}
 			return c.onFleet(cmd.Context(), args[0], func(ctx context.Context, fleet *app.Fleet, q app.FleetQueue) error {
-				return c.queueShow(ctx, fleet, q, server)
+				return c.queueShow(ctx, fleet, q, off)
 			})
 		},
 	}
-	serverFlag(cmd, &server)
 	c.timeoutFlag(cmd)
 	c.configFlag(cmd)
+	c.serverFlags(cmd)
 	c.outputFlag(cmd)
 	return cmd
 }
 
-func (c *cli) queueShow(ctx context.Context, fleet *app.Fleet, q app.FleetQueue, server string) error {
-	known, err := trends(ctx, server, q.String(), fleet)
-	if err != nil {
-		return err
-	}
+func (c *cli) queueShow(ctx context.Context, fleet *app.Fleet, q app.FleetQueue, off bool) error {
+	known := trends(ctx, off, q.String(), fleet)
 	settings, err := fleet.Settings(q)
 	if err != nil {
 		return err
@@ -109,15 +118,7 @@ func (d queueDescription) text(w io.Writer) {
 		line("poison messages", number(d.PoisonMessages))
 		line("oldest poison", age(d.OldestPoisonSeconds, d.PoisonSaturated))
 	}
-	if t := d.Trend; t != nil {
-		line("trend", trendText(t.Status, t.StatusRule, t.StatusSince))
-		line("drained in", t.drain())
-		line("loss in", age(t.LossSeconds, false))
-		if t.PoisonStatus != "" {
-			line("poison trend", t.PoisonStatus)
-			line("poison loss in", age(t.PoisonLossSeconds, false))
-		}
-	}
+	d.Trend.lines(line)
 	line("storage account", d.StorageAccount)
 	line("endpoint", d.Endpoint)
 	for _, k := range slices.Sorted(maps.Keys(d.Metadata)) {

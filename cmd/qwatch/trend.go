@@ -6,11 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"net/url"
-	"strings"
 	"time"
-
-	"github.com/spf13/cobra"
 
 	"github.com/qwatch/qwatch/internal/app"
 	"github.com/qwatch/qwatch/internal/config"
@@ -56,41 +52,22 @@ const (
 	maxTrends     = 256 << 20 // of 10,000 queues it is about 30 MB
 )
 
-// serverFlag adds the flag that says whom to ask for trends.
-func serverFlag(cmd *cobra.Command, server *string) {
-	cmd.Flags().StringVar(server, "server", "", "the `address` of the qwatch that watches the queues, like http://127.0.0.1:9780, for\n"+
-		"their trend; \"off\" for none (default: server.listen of the configuration, if it answers)")
-}
-
-// trends asks the running qwatch, and returns what it makes of each queue, by "account/queue"; of one alone when
-// that is named. Nobody needs to run: unless the address was given, no answer is no error.
-func trends(ctx context.Context, server, name string, fleet *app.Fleet) (map[string]trendQueue, error) {
-	base, given := server, server != ""
-	switch {
-	case server == "off":
-		return nil, nil
-	case given:
-		u, err := url.Parse(server)
-		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-			return nil, usagef("--server must be an http or https address, like http://127.0.0.1:9780, or off")
-		}
-	default:
-		if base = listening(fleet.Config()); base == "" {
-			return nil, nil
-		}
+// trends asks the qwatch that runs here with the same configuration, and returns what it makes of each queue, by
+// "account/queue"; of one alone when that is named. Nobody needs to run: no answer is no error. Off: nobody is asked.
+func trends(ctx context.Context, off bool, name string, fleet *app.Fleet) map[string]trendQueue {
+	base := listening(fleet.Config())
+	if off || base == "" {
+		return nil
 	}
-	queues, err := askTrends(ctx, strings.TrimSuffix(base, "/")+"/api/v1/queues", name)
+	queues, err := askTrends(ctx, base+"/api/v1/queues", name)
 	if err != nil {
-		if given {
-			return nil, err
-		}
-		return nil, nil
+		return nil
 	}
 	all := make(map[string]trendQueue, len(queues))
 	for _, q := range queues {
 		all[q.Account+"/"+q.Queue] = q
 	}
-	return all, nil
+	return all
 }
 
 // listening returns where a qwatch with that configuration answers on this machine; "" when that cannot be told.
@@ -147,14 +124,35 @@ func trendOf(all map[string]trendQueue, q app.FleetQueue) *trend {
 	if !ok || found.Main == nil || found.StorageAccount != q.Account().StorageAccount() {
 		return nil
 	}
-	t := &trend{
-		Status: found.Main.Status, StatusRule: found.Main.StatusRule, StatusSince: found.Main.StatusSince,
-		DrainSeconds: found.Main.DrainSeconds, LossSeconds: found.Main.LossSeconds,
+	return found.trend()
+}
+
+func (q trendQueue) trend() *trend {
+	if q.Main == nil {
+		return nil
 	}
-	if p := found.Poison; p != nil {
+	t := &trend{
+		Status: q.Main.Status, StatusRule: q.Main.StatusRule, StatusSince: q.Main.StatusSince,
+		DrainSeconds: q.Main.DrainSeconds, LossSeconds: q.Main.LossSeconds,
+	}
+	if p := q.Poison; p != nil {
 		t.PoisonStatus, t.PoisonLossSeconds = p.Status, p.LossSeconds
 	}
 	return t
+}
+
+// lines writes a trend, which may be nil, for "queue show".
+func (t *trend) lines(line func(name string, value any)) {
+	if t == nil {
+		return
+	}
+	line("trend", trendText(t.Status, t.StatusRule, t.StatusSince))
+	line("drained in", t.drain())
+	line("loss in", age(t.LossSeconds, false))
+	if t.PoisonStatus != "" {
+		line("poison trend", t.PoisonStatus)
+		line("poison loss in", age(t.PoisonLossSeconds, false))
+	}
 }
 
 // The cells of a trend, which may be nil.

@@ -151,6 +151,9 @@ type Entry struct {
 	Payload
 }
 
+// Exported is a line of an export.
+type Exported = poison.Exported
+
 // Progress is how far something is.
 type Progress struct {
 	Done int64 `json:"done"`

@@ -44,6 +44,19 @@ func (e *LineError) Unwrap() error { return e.Err }
 // refuses or cannot send; the result says with which line to go on. Empty lines are skipped. Errors: a
 // *LineError, what reading and storage answered, and the context's.
 func Import(ctx context.Context, q Queue, r io.Reader, o ImportOptions) (Imported, error) {
+	if q.NoPoison != nil {
+		return Imported{}, q.NoPoison
+	}
+	return lines(ctx, q.Name(), r, o, func(x poison.Exported) error { return poison.Import(ctx, q.Queue, x) })
+}
+
+// CheckLines checks the lines of an export without asking storage: the dry run of an import to the poison
+// queue of the queue of that name. It fails as Import does.
+func CheckLines(ctx context.Context, queue string, r io.Reader, from int) (Imported, error) {
+	return lines(ctx, queue, r, ImportOptions{From: from, DryRun: true}, func(poison.Exported) error { return nil })
+}
+
+func lines(ctx context.Context, queue string, r io.Reader, o ImportOptions, send func(poison.Exported) error) (Imported, error) {
 	done := Imported{Next: 1, DryRun: o.DryRun}
 	in := bufio.NewReaderSize(r, 64<<10)
 	for {
@@ -61,7 +74,7 @@ func Import(ctx context.Context, q Queue, r io.Reader, o ImportOptions) (Importe
 			return done, fmt.Errorf("read line %d: %w", done.Next, err)
 		}
 		if len(bytes.TrimSpace(line)) > 0 && done.Next >= o.From {
-			if err := one(ctx, q, line, o); err != nil {
+			if err := one(queue, line, o, send); err != nil {
 				return done, &LineError{done.Next, err}
 			}
 			done.Imported++
@@ -70,15 +83,15 @@ func Import(ctx context.Context, q Queue, r io.Reader, o ImportOptions) (Importe
 	}
 }
 
-func one(ctx context.Context, q Queue, line []byte, o ImportOptions) error {
+func one(queue string, line []byte, o ImportOptions, send func(poison.Exported) error) error {
 	x, err := poison.ParseLine(line)
-	if err != nil {
+	if err == nil {
+		err = x.Importable(queue)
+	}
+	if err != nil || o.DryRun {
 		return err
 	}
-	if o.DryRun {
-		return poison.Importable(q.Queue, x)
-	}
-	if err := poison.Import(ctx, q.Queue, x); err != nil {
+	if err := send(x); err != nil {
 		return err
 	}
 	if o.Imported != nil {

@@ -16,7 +16,6 @@ import (
 
 	"github.com/qwatch/qwatch/internal/triage"
 	"github.com/qwatch/qwatch/poison"
-	"github.com/qwatch/qwatch/queue"
 )
 
 // Bounds of what one answer holds, and takes. A stream of events has no such bounds.
@@ -240,6 +239,7 @@ func (a *admin) whole(w http.ResponseWriter, r *storageRequest, op triage.Operat
 	case result != nil:
 		a.ended(r, op, c, result.Done, err)
 		result.Entries = view.Entries
+		w.Header().Set(ResultHeader, "true")
 		writeJSON(w, status, result)
 	case err != nil:
 		writeError(w, status, err.Error())
@@ -352,6 +352,9 @@ func (s *eventWriter) flush() error {
 	return http.NewResponseController(s.w).Flush()
 }
 
+// ResultHeader is on answers that tell what was done, also when it ended early.
+const ResultHeader = "Qwatch-Result"
+
 // importOptions reads the parameters of an import.
 func importOptions(v url.Values) (triage.ImportOptions, error) {
 	var o triage.ImportOptions
@@ -409,8 +412,6 @@ func (a *admin) importPoison(w http.ResponseWriter, r *storageRequest) {
 			status = http.StatusBadRequest
 		}
 	}
-	if errors.Is(err, queue.ErrTooLarge) {
-		status = http.StatusRequestEntityTooLarge
-	}
+	w.Header().Set(ResultHeader, "true")
 	writeJSON(w, status, view)
 }

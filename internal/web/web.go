@@ -17,8 +17,8 @@ import (
 
 	"github.com/qwatch/qwatch/collector"
 	"github.com/qwatch/qwatch/health"
-	"github.com/qwatch/qwatch/internal/story"
 	"github.com/qwatch/qwatch/internal/cluster"
+	"github.com/qwatch/qwatch/internal/story"
 	"github.com/qwatch/qwatch/processor"
 )
 

@@ -1,0 +1,118 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/qwatch/qwatch/internal/client"
+)
+
+// server is the running qwatch that a command asks in the place of storage.
+type server struct {
+	url       string
+	tokenFile string
+	ca        string
+	cert, key string
+}
+
+// serverFlags adds --server and what goes with it.
+func (c *cli) serverFlags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&c.server.url, "server", "", "ask the qwatch running at this `URL` instead of storage (default $QWATCH_SERVER)")
+	f.StringVar(&c.server.tokenFile, "token-file", "", "`file` with the token for --server (default $QWATCH_TOKEN_FILE; $QWATCH_TOKEN is the token itself)")
+	f.StringVar(&c.server.ca, "server-ca", "", "`file` with the certificates that sign --server's, as PEM (default the system's)")
+	f.StringVar(&c.server.cert, "server-cert", "", "`file` with a client certificate for --server, as PEM")
+	f.StringVar(&c.server.key, "server-key", "", "`file` with its key")
+}
+
+// remote returns a client for --server; nil when the command is to ask storage itself.
+func (c *cli) remote() (*client.Client, error) {
+	s := c.server
+	if s.url == "" {
+		s.url = c.getenv("QWATCH_SERVER")
+	}
+	if s.url == "" {
+		for flag, value := range map[string]string{"--token-file": s.tokenFile, "--server-ca": s.ca, "--server-cert": s.cert, "--server-key": s.key} {
+			if value != "" {
+				return nil, usagef("%s goes with --server, which is not given", flag)
+			}
+		}
+		return nil, nil
+	}
+	if c.config != "" {
+		return nil, usagef("-c and --server contradict each other: the server has its own configuration")
+	}
+	if c.timeout <= 0 {
+		return nil, usagef("--timeout %v must be above zero", c.timeout)
+	}
+	token, err := c.token()
+	if err != nil {
+		return nil, err
+	}
+	cl, err := client.New(client.Config{
+		URL: s.url, Token: token, CAFile: s.ca, CertFile: s.cert, KeyFile: s.key,
+		Timeout: c.timeout, UserAgent: "qwatch/" + build().Version,
+	})
+	if err != nil {
+		return nil, usagef("--server: %w", err)
+	}
+	return cl, nil
+}
+
+// noTrends says whether --server is "off": then nobody is asked, not even for trends.
+func (c *cli) noTrends() (off bool) {
+	if off = c.server.url == "off"; off {
+		c.server.url = ""
+	}
+	return off
+}
+
+// maxToken bounds a token's file.
+const maxToken = 4 << 10
+
+func (c *cli) token() (string, error) {
+	file := c.server.tokenFile
+	if file == "" {
+		if t := c.getenv("QWATCH_TOKEN"); t != "" {
+			return t, nil
+		}
+		if file = c.getenv("QWATCH_TOKEN_FILE"); file == "" {
+			return "", nil
+		}
+	}
+	info, err := os.Stat(file)
+	if err == nil && (!info.Mode().IsRegular() || info.Size() > maxToken) {
+		err = fmt.Errorf("%s does not hold one token", file)
+	}
+	var text []byte
+	if err == nil {
+		text, err = os.ReadFile(file)
+	}
+	if err != nil {
+		return "", usagef("read the token: %w", err)
+	}
+	return strings.TrimSpace(string(text)), nil
+}
+
+// names splits ACCOUNT/QUEUE for the server, which knows which there are.
+func names(name string) (account, queue string, err error) {
+	account, queue, ok := strings.Cut(name, "/")
+	if !ok || account == "" || queue == "" || strings.Contains(queue, "/") {
+		return "", "", usagef("%q is not the name of a queue: write ACCOUNT/QUEUE", name)
+	}
+	return account, queue, nil
+}
+
+// onServer runs f with a client for --server, if that is given.
+func (c *cli) onServer(ctx context.Context, f func(context.Context, *client.Client) error) (asked bool, err error) {
+	cl, err := c.remote()
+	if cl == nil || err != nil {
+		return err != nil, err
+	}
+	defer cl.Close()
+	return true, f(ctx, cl)
+}
