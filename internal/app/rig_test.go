@@ -35,6 +35,7 @@ type rig struct {
 	storage *queuetest.Server
 	logs    *lockedBuffer
 	client  *http.Client
+	grpc    *pipeListener
 	running app.Running
 	file    atomic.Pointer[string] // what a reload reads
 	hangup  chan os.Signal
@@ -90,6 +91,7 @@ func startOn(t *testing.T, text string, handlers map[string]processor.Handler, b
 		f(r.storage)
 	}
 	listeners := map[string]*pipeListener{"server.listen": newPipeListener("main"), "server.probes": newPipeListener("probes"), "server.grpc": newPipeListener("grpc")}
+	r.grpc = listeners["server.grpc"]
 	r.client = &http.Client{Transport: &http.Transport{
 		DisableKeepAlives: true,
 		DialContext: func(ctx context.Context, _, address string) (net.Conn, error) {
