@@ -68,7 +68,9 @@
 {{- $watch := get $c "watch" | default dict -}}
 {{- $_ := set $watch "mode" .Values.watcher.mode -}}
 {{- if eq .Values.watcher.mode "leader" -}}
-{{- $_ := set $watch "leader" (dict "lease" (include "qwatch.fullname" .) "namespace" .Release.Namespace) -}}
+{{- $leader := dict "lease" (include "qwatch.fullname" .) "namespace" .Release.Namespace -}}
+{{- if eq (include "qwatch.scheme" .) "https" -}}{{- $_ := set $leader "address" "https://${POD_IP}:9780" -}}{{- end -}}
+{{- $_ := set $watch "leader" $leader -}}
 {{- else if eq .Values.watcher.mode "shard" -}}
 {{- $full := include "qwatch.fullname" . -}}
 {{- $_ := set $watch "shard" (dict "count" (int .Values.watcher.replicas) "peers" (list (printf "%s://%s-{index}.%s-shards.%s.svc:9780" (include "qwatch.scheme" .) $full $full .Release.Namespace))) -}}

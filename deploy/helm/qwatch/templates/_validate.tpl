@@ -42,6 +42,9 @@
 {{- range $name, $_ := .Values.consumers -}}
 {{- $group := include "qwatch.group" (list $root $name) | fromJson -}}
 {{- $at := printf "consumers.%s" $name -}}
+{{- if not (regexMatch "^[a-z0-9]([-a-z0-9]{0,20}[a-z0-9])?$" $name) -}}
+{{- $faults = append $faults (printf "%s: the name of a consumer group is 1 to 22 lower-case letters, digits and hyphens, since objects are called after it" $at) -}}
+{{- end -}}
 {{- $existing := (get $group "existingConfig" | default dict).name -}}
 {{- if and (not $existing) (not $group.queues) -}}
 {{- $faults = append $faults (printf "%s.queues is empty: name the queues that the group consumes, each with its account" $at) -}}
