@@ -130,6 +130,12 @@ fuzz: ## every fuzz target for FUZZTIME each
 .PHONY: e2e
 e2e: peers ## the long drills of the test module, beyond what `make test` runs
 	cd test && $(GO) test -race -tags drill -run Drill -p 1 -timeout 30m -v $(TESTFLAGS) .
+	$(MAKE) cluster
+
+.PHONY: cluster
+cluster: peers ## the drills of the Helm chart on Helm, a Kubernetes API server and KEDA; builds them at first
+	GO=$(GO) bash test/kubernetes/install.sh
+	cd test/kubernetes && $(GO) test -tags drill -run Drill -p 1 -timeout 30m -v $(TESTFLAGS) .
 
 .PHONY: clean
 clean: ## remove what make built; the peers in the cache stay
