@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the real peers that the tests of this module run against: Azurite from npm,
 # Prometheus, promtool, Alertmanager, PostgreSQL, Chromium and Microsoft's Storage SDK for Python (with Python)
-# from Debian; Playwright, which drives Chromium, and axe-core from npm. Nothing is installed system-wide and
+# from Debian; Playwright, which drives Chromium, axe-core, Grafana's schema and TypeScript from npm. Nothing is installed system-wide and
 # no service is started: all of it lies under ${XDG_CACHE_HOME:-~/.cache}/qwatch.
 # Run again it only checks what is there. Package peer (peer.go) reads the same layout.
 set -euo pipefail
@@ -15,6 +15,8 @@ postgres=$cache/postgres-15
 python=$cache/azure-python
 playwright_version=1.65.1 axe_version=4.14.1
 chromium=$cache/chromium
+schema_version=13.2.3 typescript_version=5.9.3
+schema=$cache/grafana-schema-$schema_version-$typescript_version
 browser=$cache/browser-$playwright_version-$axe_version
 
 say() { printf 'peers: %s\n' "$*"; }
@@ -222,6 +224,29 @@ install_browser() {
   say "playwright-core and axe-core $playwright_version-$axe_version"
 }
 
+# Grafana's types of dashboard resources, and the compiler that checks values against them.
+schema_is() {
+  local of
+  for of in @grafana/schema typescript; do
+    node -p 'require(process.argv[1]).version' "$1/node_modules/$of/package.json" 2>/dev/null || true
+  done | paste -sd-
+}
+
+install_schema() {
+  if [[ $(schema_is "$schema") != "$schema_version-$typescript_version" ]]; then
+    say "installing @grafana/schema@$schema_version and typescript@$typescript_version"
+    rm -rf "$schema" "$schema.part"
+    mkdir -p "$schema.part"
+    npm install --no-save --no-audit --no-fund --no-package-lock --ignore-scripts --loglevel=error \
+      --prefix "$schema.part" "@grafana/schema@$schema_version" "typescript@$typescript_version" >"$cache/npm.log" 2>&1 </dev/null ||
+      { cat "$cache/npm.log" >&2; die "npm could not install @grafana/schema and typescript"; }
+    mv "$schema.part" "$schema"
+    ln -sfn "${schema##*/}" "$cache/grafana-schema"
+  fi
+  [[ $(schema_is "$schema") == "$schema_version-$typescript_version" ]] || die "@grafana/schema and typescript in $schema are not whole"
+  say "@grafana/schema and typescript $schema_version-$typescript_version"
+}
+
 mkdir -p "$cache"
 need flock "install util-linux"
 exec 9>"$cache/peers.lock"
@@ -232,3 +257,4 @@ install_postgres
 install_python
 install_chromium
 install_browser
+install_schema

@@ -96,6 +96,7 @@ func TestMissingPeerSaysHowToGetIt(t *testing.T) {
 		"prometheus":   func(t testing.TB) { peer.Prometheus(t, "") },
 		"alertmanager": func(t testing.TB) { peer.Alertmanager(t, "") },
 		"postgres":     func(t testing.TB) { peer.Postgres(t) },
+		"typescript":   func(t testing.TB) { peer.TypeScript(t, nil) },
 		"promtool":     func(t testing.TB) { peer.Promtool(t, "", "--version") },
 	} {
 		failure := failureOf(t, start)
