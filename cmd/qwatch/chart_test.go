@@ -14,6 +14,8 @@ import (
 
 var updateChart = flag.Bool("update-chart", false, "write the generated files of the Helm chart again")
 
+//go:generate go test . -run TestChartFilesAreCurrent -update-chart
+
 // The chart carries what the generators write: rules and dashboards for a configuration with the default interval.
 func TestChartFilesAreCurrent(t *testing.T) {
 	t.Parallel()
