@@ -38,7 +38,7 @@ module.exports = async ({ open, shot, accessible, until, assert, options: { url,
   const dom = await page.$$eval("#rows tr", (all) => all.length);
   assert.ok(dom < 200, dom + " rows in the document");
   await page.click("#heads a:text-is('Queue')");
-  await until(page, "the first by name", () => document.querySelector("#rows th a").textContent === "big/q00000");
+  await until(page, "the first by name", () => document.querySelector("#rows th a")?.textContent === "big/q00000");
   const began = Date.now();
   await page.evaluate((n) => { const top = document.getElementById("rows").getBoundingClientRect().top + scrollY; scrollTo(0, top + n * document.querySelector("#rows tr[aria-rowindex]").getBoundingClientRect().height); }, queues / 2);
   await until(page, "the middle of the fleet", (name) => [...document.querySelectorAll("#rows th a")].some((a) => a.textContent === name && a.getBoundingClientRect().top < innerHeight), "big/q0" + queues / 2);
@@ -51,7 +51,7 @@ module.exports = async ({ open, shot, accessible, until, assert, options: { url,
   await until(page, "the one that was looked for", () => document.getElementById("found").textContent === "1 of 10,000 queues");
   await page.fill("#q", "");
   await page.click("#heads a:text-is('Messages')");
-  await until(page, "the deepest first", () => document.querySelector("#rows tr[aria-rowindex] td.c-messages").textContent.startsWith("9"));
+  await until(page, "the deepest first", () => document.querySelector("#rows tr[aria-rowindex] td.c-messages")?.textContent?.startsWith("9"));
   await accessible(page, "fleet of 10,000");
   await shot(page, "fleet-10000");
   return { paint: Math.min(...paints), paints, update, page: Math.max(...pages), answer: Math.max(...answers), scrolled, height, dom, measured: await page.evaluate(() => performance.getEntriesByName('update').map((e) => Math.round(e.duration)).join(' ')) };

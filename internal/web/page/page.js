@@ -198,13 +198,16 @@
   if (page === "fleet") {
     query.delete("offset"); query.delete("limit");
     if ($("pages")) $("pages").remove();
+    let wait = 0;
     for (const id of ["heads", "chips"]) $(id).addEventListener("click", (e) => {
       const a = e.target.closest("a");
       if (!a || e.metaKey || e.ctrlKey || e.shiftKey) return;
       e.preventDefault();
-      visit(new URL(a.href).search);
+      clearTimeout(wait);
+      const v = new URL(a.href).searchParams;
+      v.set("q", $("q").value.trim()); // the link may be older than what was typed
+      visit(v);
     });
-    let wait = 0;
     const filter = () => { clearTimeout(wait); const v = new URLSearchParams(query); v.set("q", $("q").value.trim()); visit(v); };
     $("filter").addEventListener("submit", (e) => { e.preventDefault(); filter(); });
     $("q").addEventListener("input", () => { clearTimeout(wait); wait = setTimeout(filter, 200); });
@@ -248,7 +251,7 @@
   // ---- the operator
   const tokenKey = "qwatch-operator-token";
   const token = () => { try { return sessionStorage.getItem(tokenKey) || ""; } catch { return ""; } };
-  function keep(t) { try { if (t) sessionStorage.setItem(tokenKey, t); else sessionStorage.removeItem(tokenKey); } catch { /* the browser keeps nothing */ } who(); }
+  function keep(t) { try { if (t) sessionStorage.setItem(tokenKey, t); else sessionStorage.removeItem(tokenKey); } catch { /* the browser keeps nothing */ } }
   const authorized = (options) => ({ ...options, headers: { ...(options && options.headers), "Qwatch-Token": token() } });
   async function who() {
     const b = $("operator");
@@ -266,7 +269,7 @@
   function signIn(then) { wanted = then || null; $("signin-error").textContent = ""; $("token").value = ""; dialog.showModal(); }
   $("operator").addEventListener("click", () => signIn());
   $("signin-close").addEventListener("click", () => dialog.close());
-  $("forget").addEventListener("click", () => { keep(""); dialog.close(); });
+  $("forget").addEventListener("click", () => { keep(""); who(); dialog.close(); });
   dialog.querySelector("form").addEventListener("submit", async (e) => {
     e.preventDefault();
     const t = $("token").value.trim();
@@ -274,7 +277,7 @@
     if (/[^!-~]/.test(t)) { $("signin-error").textContent = "A token has printable ASCII characters only."; return; }
     keep(t);
     const me = await who();
-    if (me && me.error) { keep(""); $("signin-error").textContent = me.error.message; return; }
+    if (me && me.error) { keep(""); who(); $("signin-error").textContent = me.error.message; return; }
     if (me && me.role !== "operator") { $("signin-error").textContent = "This token has the role " + me.role + "; acting takes operator."; return; }
     $("token").value = "";
     dialog.close();
@@ -288,7 +291,7 @@
     try { said.textContent = await act() || ""; } catch (e) {
       said.textContent = "Refused: " + e.message;
       said.className = "bad-text";
-      if (e.status === 401) keep("");
+      if (e.status === 401) { keep(""); who(); }
     }
   }
   who();

@@ -1,0 +1,94 @@
+// An operator at work, on queues whose every text that somebody else decides holds script: names of teams,
+// reasons, headers, keys, bodies. A page of another site tries too.
+"use strict";
+const http = require("http");
+module.exports = async ({ open, shot, accessible, until, assert, options: { url, operator, reader, reason, team, body } }) => {
+  const page = await open();
+  await page.goto(url + "/");
+  await until(page, "the team as it is written", (team) => document.getElementById("rows").textContent.includes(team), team);
+  await page.goto(url + "/queues/hostile/orders");
+  await until(page, "the reason as it is written", (reason) => document.getElementById("clusters").textContent.includes(reason), reason);
+
+  // Without a token nothing is shown, and neither with a wrong one or a reader's.
+  await page.click("#triage-load");
+  await page.fill("#token", "wrong-horse-battery-staple");
+  await page.click("#signin button[type=submit]");
+  await until(page, "that the token is refused", () => document.getElementById("signin-error").textContent.includes("not valid"));
+  await page.fill("#token", reader);
+  await page.click("#signin button[type=submit]");
+  await until(page, "that a reader may not", () => document.getElementById("signin-error").textContent.includes("reader"));
+  await accessible(page, "signing in");
+  assert.equal(await page.$$eval("#triage-out .entry", (all) => all.length), 0);
+  await page.fill("#token", operator);
+  await page.click("#signin button[type=submit]");
+  await until(page, "the messages", () => document.querySelectorAll("#triage-out .entry").length === 6);
+  await until(page, "who acts", () => document.getElementById("operator").textContent === "ann (operator)");
+
+  // Bodies are hidden until somebody asks for one, and then they are text.
+  assert.ok(!(await page.content()).includes(body.slice(-12)), "a body is there before anybody asked for it");
+  await page.click("#triage-out .entry button:text-is('Show body')");
+  await until(page, "the body as it is written", (body) => document.querySelector("#triage-out pre")?.textContent === body, body);
+  assert.equal(await page.evaluate(() => window.pwned), undefined, "a script of a message ran");
+  assert.equal(await page.evaluate(() => document.querySelectorAll("img, script:not([src]), iframe, style").length), 0, "markup of a message");
+  for (const scheme of ["light", "dark"]) {
+    await page.emulateMedia({ colorScheme: scheme });
+    await accessible(page, "triage " + scheme);
+    await shot(page, "triage-" + scheme);
+  }
+
+  // Pause and resume.
+  await page.click("#steer button:text-is('Pause consumer')");
+  await until(page, "that it is paused", () => document.getElementById("steer-said").textContent === "The consumer is paused.");
+  await until(page, "who paused it", () => document.getElementById("events").textContent.includes("consumer paused by ann"));
+  await page.click("#steer button:text-is('Resume consumer')");
+  await until(page, "that it runs", () => document.getElementById("steer-said").textContent === "The consumer is running.");
+
+  // A replay asks first.
+  await page.click("#triage-out button:text-is('Replay 6 messages of this reason')");
+  await accessible(page, "asking before a replay");
+  await page.click("dialog[open] button:text-is('Cancel')");
+  await page.click("#triage-out button:text-is('Replay 6 messages of this reason')");
+  await page.click("dialog[open] button:text-is('Replay 6 messages')");
+  await until(page, "that they were replayed", () => document.getElementById("triage-said").textContent === "Replayed 6 messages.");
+  await until(page, "the replay in the timeline", () => document.getElementById("events").textContent.includes("6 messages replayed by ann"));
+  await shot(page, "replayed-light");
+
+  // The token stays in its tab.
+  const other = await page.context().newPage();
+  await other.goto(url + "/queues/hostile/orders");
+  await until(other, "an operator's button", () => !document.getElementById("operator").hidden);
+  assert.equal(await other.evaluate(() => sessionStorage.length + localStorage.length), 0, "another tab has the token");
+  assert.equal((await page.context().cookies()).length, 0, "there is a cookie");
+
+  // A page of another site can read nothing and change nothing, by script or by form.
+  const evil = http.createServer((q, r) => { r.setHeader("Content-Type", "text/html"); r.end("<title>evil</title><form method=post><button>go</button></form><iframe></iframe>"); });
+  await new Promise((r) => evil.listen(0, "127.0.0.1", r));
+  try {
+    const context = await page.context().browser().newContext();
+    const there = await context.newPage();
+    await there.goto("http://127.0.0.1:" + evil.address().port + "/");
+    const tried = await there.evaluate(async ([url, operator]) => {
+      const out = {};
+      for (const [name, path, options] of [
+        ["simple", "/pause", { method: "POST", mode: "no-cors" }],
+        ["token", "/pause", { method: "POST", headers: { "Qwatch-Token": operator } }],
+        ["bearer", "/pause", { method: "POST", headers: { Authorization: "Bearer " + operator } }],
+        ["read", "", {}],
+      ]) try { const r = await fetch(url + "/api/v1/processors/hostile/orders" + path, options); out[name] = r.type + " " + r.status; } catch (e) { out[name] = "refused"; }
+      return out;
+    }, [url, operator]);
+    assert.deepEqual(tried, { simple: "refused", token: "refused", bearer: "refused", read: "refused" });
+    await there.evaluate((url) => { const f = document.querySelector("form"); f.action = url + "/api/v1/processors/hostile/orders/pause"; }, url);
+    const [answer] = await Promise.all([there.waitForResponse((r) => r.url().includes("/pause")), there.click("button")]);
+    assert.equal(answer.status(), 403);
+    // Nor can it be framed.
+    await there.goto("http://127.0.0.1:" + evil.address().port + "/");
+    await there.evaluate((url) => { document.querySelector("iframe").src = url + "/"; }, url);
+    await there.waitForTimeout(500);
+    assert.ok(!there.frames().some((f) => f.url() === url + "/"), "the page is framed");
+    await context.close();
+  } finally { evil.close(); }
+  const state = await (await page.request.get(url + "/api/v1/processors/hostile/orders")).json();
+  assert.equal(state.state, "running");
+  return {};
+};
