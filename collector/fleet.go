@@ -53,7 +53,7 @@ type spec struct {
 	account    string
 	kind       Kind
 	given      *Target      // as it was given
-	target     Target       // with the ownership that holds
+	target     *Target      // with the ownership that holds
 	queue      *queue.Queue // the one that is polled
 	poisonName string
 	first      bool          // the target's thresholds are exported with this one
@@ -133,7 +133,7 @@ func specsOf(targets []Target) []*spec {
 	specs := make([]*spec, 0, 2*len(targets))
 	for _, t := range targets {
 		k := t.id()
-		s := spec{account: k.account, kind: KindMain, given: &t, target: t, queue: t.Queue, interval: t.Interval, first: true}
+		s := spec{account: k.account, kind: KindMain, given: &t, target: &t, queue: t.Queue, interval: t.Interval, first: true}
 		poison := t.Queue.Poison()
 		switch {
 		case isPoison[k]:

@@ -17,13 +17,14 @@ type scrape struct {
 	found    []discovered
 }
 
-// sink takes the samples of a family.
+// sink takes the samples of a family. The labels are good until it returns.
 type sink func(labels []*dto.LabelPair, value float64)
 
 // family is one of the watcher's metrics and how its samples are drawn.
 type family struct {
 	metric.Def
 	collect func(*scrape, sink)
+	reuses  bool // the labels of one sample for the next
 }
 
 // families returns the watcher's metrics by name; all of them, or the compact set.
@@ -89,20 +90,13 @@ func everyFamily() []family {
 		perQueue(metric.QueueForecastLoss, func(v *view) (float64, bool) { in, ok := v.loss(); return in.Seconds(), ok }),
 		states(metric.QueueStatus, KindMain, func(v *view) int { return int(v.status) }),
 		states(metric.QueuePoisonStatus, KindPoison, func(v *view) int { return int(v.poison) }),
-		{metric.Of(metric.QueueInfo), func(s *scrape, out sink) {
+		{Def: metric.Of(metric.QueueInfo), collect: func(s *scrape, out sink) {
 			for i := range s.queues {
 				out(s.queues[i].labels.info, 1)
 			}
 		}},
-		{metric.Of(metric.QueuePollFailures), func(s *scrape, out sink) {
-			for i := range s.queues {
-				v := &s.queues[i]
-				for r := range v.labels.reasons.rows() {
-					out(v.labels.reasons.row(r), float64(v.failures[r]))
-				}
-			}
-		}},
-		{metric.Of(metric.ClockSkew), func(s *scrape, out sink) {
+		pollFailures(),
+		{Def: metric.Of(metric.ClockSkew), collect: func(s *scrape, out sink) {
 			for _, a := range s.accounts {
 				if skew, ok := a.ref.Load().Skew(); ok {
 					out(a.labels, skew.Seconds())
@@ -115,8 +109,23 @@ func everyFamily() []family {
 	}
 }
 
+func pollFailures() family {
+	names := make([]string, 0, maxReasons)
+	for _, r := range pollReasons() {
+		names = append(names, string(r))
+	}
+	reasons := newRows(metric.LabelReason, names)
+	return family{metric.Of(metric.QueuePollFailures), func(s *scrape, out sink) {
+		var scratch []*dto.LabelPair
+		for i := range s.queues {
+			v := &s.queues[i]
+			scratch = reasons.each(v.labels.queue, scratch, out, func(r int) float64 { return float64(v.failures[r]) })
+		}
+	}, true}
+}
+
 func perQueue(name string, value func(*view) (float64, bool)) family {
-	return family{metric.Of(name), func(s *scrape, out sink) {
+	return family{Def: metric.Of(name), collect: func(s *scrape, out sink) {
 		for i := range s.queues {
 			if x, ok := value(&s.queues[i]); ok {
 				out(s.queues[i].labels.queue, x)
@@ -127,7 +136,7 @@ func perQueue(name string, value func(*view) (float64, bool)) family {
 
 // perTarget is for what is said once for a main queue and its poison queue.
 func perTarget(name string, value func(*view) (float64, bool)) family {
-	return family{metric.Of(name), func(s *scrape, out sink) {
+	return family{Def: metric.Of(name), collect: func(s *scrape, out sink) {
 		for i := range s.queues {
 			if v := &s.queues[i]; v.first {
 				if x, ok := value(v); ok {
@@ -139,7 +148,7 @@ func perTarget(name string, value func(*view) (float64, bool)) family {
 }
 
 func perDiscovery(name string, value func(*discovered) float64) family {
-	return family{metric.Of(name), func(s *scrape, out sink) {
+	return family{Def: metric.Of(name), collect: func(s *scrape, out sink) {
 		for i := range s.found {
 			d := &s.found[i]
 			out(d.labels, value(d))
@@ -149,16 +158,17 @@ func perDiscovery(name string, value func(*discovered) float64) family {
 
 // states is for a set of states, of which the queue has one, counted from 1.
 func states(name string, kind Kind, is func(*view) int) family {
-	return family{metric.Of(name), func(s *scrape, out sink) {
+	def := metric.Of(name)
+	statuses := newRows(metric.LabelStatus, def.Values(metric.LabelStatus))
+	return family{def, func(s *scrape, out sink) {
+		var scratch []*dto.LabelPair
 		for i := range s.queues {
 			if v := &s.queues[i]; v.kind == kind {
 				has := is(v)
-				for j := range v.labels.states.rows() {
-					out(v.labels.states.row(j), truth(j+1 == has))
-				}
+				scratch = statuses.each(v.labels.queue, scratch, out, func(j int) float64 { return truth(j+1 == has) })
 			}
 		}
-	}}
+	}, true}
 }
 
 func fact(f Fact) (float64, bool) { return truth(f == Yes), f != 0 }
@@ -190,6 +200,7 @@ func (c *Collector) Gather() ([]*dto.MetricFamily, error) {
 	out := make([]*dto.MetricFamily, 0, len(fams))
 	for _, fam := range fams {
 		got := newSamples(fam.Type == metric.Counter, len(s.queues))
+		got.copies = fam.reuses
 		fam.collect(s, got.add)
 		if len(got.list) == 0 {
 			continue
@@ -219,7 +230,8 @@ type Family struct {
 	collect func(sink)
 }
 
-// Each hands out the samples one by one, in the order of Gather. The labels are by name, and to be read only.
+// Each hands out the samples one by one, in the order of Gather. The labels are by name, to be read only, and good
+// until yield returns.
 func (f Family) Each(yield func(labels []*dto.LabelPair, value float64)) { f.collect(yield) }
 
 // Families returns what Gather does, without building a thing: it is for those who write the samples as they
@@ -240,8 +252,10 @@ const chunk = 256
 // makes tens of thousands of them.
 type samples struct {
 	counter bool
+	copies  bool // labels
 	list    []*dto.Metric
 	metrics []dto.Metric
+	labels  []*dto.LabelPair
 	gauges  []gauge
 	counts  []count
 	common  [2]gauge // 0 and 1, which most values are
@@ -275,12 +289,26 @@ func (s *samples) add(labels []*dto.LabelPair, x float64) {
 	m := &s.metrics[0]
 	s.metrics = s.metrics[1:]
 	m.Label = labels
+	if s.copies {
+		m.Label = s.keep(labels)
+	}
 	if s.counter {
 		m.Counter = s.counted(x)
 	} else {
 		m.Gauge = s.measured(x)
 	}
 	s.list = append(s.list, m)
+}
+
+// keep copies labels, of blocks as well.
+func (s *samples) keep(labels []*dto.LabelPair) []*dto.LabelPair {
+	if len(s.labels) < len(labels) {
+		s.labels = make([]*dto.LabelPair, chunk*max(1, len(labels)))
+	}
+	n := copy(s.labels, labels)
+	kept := s.labels[:n:n]
+	s.labels = s.labels[n:]
+	return kept
 }
 
 func (s *samples) measured(x float64) *dto.Gauge {

@@ -13,28 +13,14 @@ import (
 // labelSets are the labels of one queue's series, made once and shared by every scrape.
 // Each is in the order of label names.
 type labelSets struct {
-	queue   []*dto.LabelPair
-	target  []*dto.LabelPair // those of thresholds
-	info    []*dto.LabelPair // those of queue_info
-	reasons labelRows        // those of queue_poll_failures_total, in the order of pollReasons
-	states  labelRows        // those of queue_status or queue_poison_status, in the order of the statuses
-}
-
-// labelRows are the labels of several series of one queue, one after another.
-type labelRows struct {
-	pairs []*dto.LabelPair
-	width int // of a row
-}
-
-func (r labelRows) rows() int { return len(r.pairs) / max(r.width, 1) }
-
-func (r labelRows) row(i int) []*dto.LabelPair {
-	return r.pairs[i*r.width : (i+1)*r.width : (i+1)*r.width]
+	queue  []*dto.LabelPair
+	target []*dto.LabelPair // those of thresholds
+	info   []*dto.LabelPair // those of queue_info
 }
 
 // labelNames are the names of each of labelSets, as the catalogue has them.
 type labelNames struct {
-	queue, target, info, reasons, status, account []string
+	queue, target, info, account []string
 }
 
 func newLabelNames() labelNames {
@@ -45,7 +31,7 @@ func newLabelNames() labelNames {
 	}
 	return labelNames{
 		queue: sorted(metric.QueueUp), target: sorted(metric.QueueMonitorOnly), info: sorted(metric.QueueInfo),
-		reasons: sorted(metric.QueuePollFailures), status: sorted(metric.QueueStatus), account: sorted(metric.ClockSkew),
+		account: sorted(metric.ClockSkew),
 	}
 }
 
@@ -84,32 +70,30 @@ func (l *labeller) sets(s *spec) labelSets {
 	if s.first {
 		sets.target = l.make(l.target, s.label)
 	}
-	reasons := make([]string, 0, maxReasons)
-	for _, r := range pollReasons() {
-		reasons = append(reasons, string(r))
-	}
-	statuses := metric.QueueStatuses()
-	if s.kind == KindPoison {
-		statuses = metric.QueuePoisonStatuses()
-	}
-	sets.reasons = l.each(s, l.reasons, metric.LabelReason, reasons)
-	sets.states = l.each(s, l.status, metric.LabelStatus, statuses)
 	return sets
 }
 
-// each returns the labels of a queue for each value of one label more.
-func (l *labeller) each(s *spec, names []string, label string, values []string) labelRows {
-	all := labelRows{make([]*dto.LabelPair, 0, len(names)*len(values)), len(names)}
-	for _, value := range values {
-		for _, name := range names {
-			v := value
-			if name != label {
-				v = s.label(name)
-			}
-			all.pairs = append(all.pairs, l.pair(name, v))
-		}
+// rows are the pairs that tell several series of one queue apart, beside the queue's labels. Their name comes
+// after those of the others, so that they are appended: no queue has to keep such labels.
+type rows []*dto.LabelPair
+
+func newRows(label string, values []string) rows {
+	l := newLabeller()
+	r := make(rows, 0, len(values))
+	for _, v := range values {
+		r = append(r, l.pair(label, v))
 	}
-	return all
+	return r
+}
+
+// each hands out a sample for each row of a queue. The labels are good until the next.
+func (r rows) each(base, scratch []*dto.LabelPair, out sink, value func(i int) float64) (used []*dto.LabelPair) {
+	scratch = append(append(scratch[:0], base...), nil)
+	for i, p := range r {
+		scratch[len(base)] = p
+		out(scratch, value(i))
+	}
+	return scratch
 }
 
 // identity is everything that label tells of.

@@ -101,8 +101,16 @@ func parseObjective(s string) (time.Duration, bool) {
 }
 
 // owned returns the target with the ownership that holds: what it says itself, else what the queue's metadata
-// says, else its Fallback.
-func (t Target) owned(metadata Ownership) Target {
+// says, else its Fallback: itself, where that changes nothing.
+func (t *Target) owned(metadata Ownership) *Target {
+	if metadata == (Ownership{}) && t.Fallback == (Ownership{}) {
+		return t
+	}
+	o := t.with(metadata)
+	return &o
+}
+
+func (t Target) with(metadata Ownership) Target {
 	if t.Team == "" {
 		t.Team = metadata.Team
 	}

@@ -242,10 +242,10 @@ func (w *watch) observe(a answer, r *reading, s *spec) observation {
 	if s.kind != KindMain {
 		return o
 	}
-	if t := &s.target; t.Busy != nil {
+	if t := s.target; t.Busy != nil {
 		o.busy = t.Busy()
 	}
-	if t := &s.target; t.Held != nil {
+	if t := s.target; t.Held != nil {
 		o.held = t.Held()
 	}
 	if w.pair != nil {

@@ -293,7 +293,7 @@ func (v *view) loss() (time.Duration, bool) {
 }
 
 func (v view) state() QueueState {
-	t, acct := &v.target, v.queue.Account()
+	t, acct := v.target, v.queue.Account()
 	s := QueueState{
 		Account: v.account, StorageAccount: acct.StorageAccount(), Queue: v.target.Queue.Name(), Kind: v.kind,
 		PhysicalName: v.queue.Name(), PoisonQueue: v.poisonName, Mode: t.Mode, CountsOnly: t.CountsOnly,
