@@ -167,7 +167,7 @@ func (s *service) runSharing(ctx context.Context, main net.Addr) error {
 			}
 			name += "_" + strings.ToLower(rand.Text()[:8])
 		}
-		return s.leader.Run(ctx, cluster.Identity(name, cmp.Or(l.Address, ownURL(s.o.Config.Server.Listen, main))))
+		return s.leader.Run(ctx, cluster.Identity(name, cmp.Or(l.Address, ownURL(s.o.Config.Server, main))))
 	case s.shards != nil:
 		return s.shards.Run(ctx)
 	default:
@@ -176,18 +176,22 @@ func (s *service) runSharing(ctx context.Context, main net.Addr) error {
 }
 
 // ownURL is where other replicas reach the main listener.
-func ownURL(listen string, main net.Addr) string {
+func ownURL(server config.Server, main net.Addr) string {
+	scheme := "http://"
+	if web.UsesTLS(server.WebConfigFile) {
+		scheme = "https://"
+	}
 	host, port, err := net.SplitHostPort(main.String())
 	if err != nil { // in tests, listeners have names
-		return "http://" + main.String()
+		return scheme + main.String()
 	}
-	if asked, _, err := net.SplitHostPort(listen); err == nil && asked != "" {
+	if asked, _, err := net.SplitHostPort(server.Listen); err == nil && asked != "" {
 		host = asked
 	}
 	if ip, err := netip.ParseAddr(host); host == "" || err == nil && ip.IsUnspecified() {
 		host = ownHost()
 	}
-	return "http://" + net.JoinHostPort(host, port)
+	return scheme + net.JoinHostPort(host, port)
 }
 
 // ownHost is an address or a name by which others reach this host.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	coordination "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -45,6 +46,7 @@ func NewLease(cfg LeaseConfig) (func(identity string) resourcelock.Interface, er
 		conf.Timeout = 5 * time.Second
 	}
 	conf.UserAgent, conf.WarningHandler = "qwatch", rest.NoWarnings{}
+	conf.ContentType, conf.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
 	client, err := coordination.NewForConfig(conf)
 	if err != nil {
 		return nil, fmt.Errorf("reach the Kubernetes API: %w", err)

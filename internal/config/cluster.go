@@ -144,11 +144,8 @@ func (v *validator) leader(l *Leader) {
 	if strings.ContainsAny(l.Identity, "@ \t\r\n") || len(l.Identity) > 200 {
 		v.say(key+".identity", "%s is not a name; use up to 200 characters without blanks and @, such as the pod's name", v.shown(key+".identity", l.Identity))
 	}
-	switch {
-	case l.Address != "":
+	if l.Address != "" {
 		v.base(key+".address", l.Address)
-	case v.cfg.Server.WebConfigFile != "":
-		v.say("watch.mode", "leader needs watch.leader.address beside server.webConfigFile (line %d), which may turn on TLS: write the URL by which other replicas reach this one, such as https://${POD_IP}:9780", v.line("server.webConfigFile"))
 	}
 }
 
