@@ -110,7 +110,7 @@ func exprFaults(expr string, defs map[string]metric.Def) []string {
 			}
 		case call != "" && call != "deriv(" && !counter:
 			fault("%s%s is no counter", call, name)
-		case call != "" && span != "[$__rate_interval]":
+		case call != "" && call != "deriv(" && span != "[$__rate_interval]":
 			fault("%s%s is over %s", call, name, span)
 		case call != "" && !regexp.MustCompile(`(sum|max)( +)?\((3600 \* )?$`).MatchString(strings.TrimSuffix(before, call)):
 			fault("%s%s is not aggregated", call, name)

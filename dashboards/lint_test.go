@@ -94,6 +94,9 @@ func lintPanel(t *testing.T, uid string, p grafanaPanel) {
 	}
 	refs := map[string]bool{}
 	for _, q := range p.Targets {
+		if now := p.Type == "stat" || p.Type == "table" || p.Type == "bargauge"; now != q.Instant {
+			fault("target %s: instant is %t: what ended long ago would look like now, or the past like a moment", q.RefID, q.Instant)
+		}
 		if q.Expr == "" || refs[q.RefID] || !maps.Equal(q.Datasource, chosen) || q.Instant == q.Range {
 			fault("target %+v", q)
 		}

@@ -158,7 +158,7 @@ func (p panel) size(w, h int) panel {
 }
 
 func (p panel) query(expr, legend string) panel {
-	p.targets = append(slices.Clone(p.targets), target{expr: expr, legend: legend, instant: p.plugin == pluginBarGauge})
+	p.targets = append(slices.Clone(p.targets), target{expr: expr, legend: legend, instant: p.plugin == pluginBarGauge || p.plugin == pluginStat})
 	return p
 }
 

@@ -75,8 +75,8 @@ func poisonDepth() []panel {
 	return []panel{
 		newSeries(420, "Poison messages", "Messages in each poison queue.").
 			query(depth(onPoison), legendQueue).link(seriesLinks(UIDQueue, UIDConsumers)...).empty(notWatched),
-		newSeries(421, "Growth", "How the poison queues grow or shrink, in messages an hour: above zero they fill, below zero somebody empties them.").
-			query(fmt.Sprintf("3600 * max by (%s) (deriv(%s%s))", byQueue, sel(metric.QueueApproximateMessages, onPoison), window), legendQueue).
+		newSeries(421, "Growth", "How the poison queues grow or shrink, in messages an hour by the last fifteen minutes: above zero they fill, below zero somebody empties them.").
+			query(fmt.Sprintf("3600 * max by (%s) (deriv(%s[15m]))", byQueue, sel(metric.QueueApproximateMessages, onPoison)), legendQueue).
 			signed().empty(notWatched),
 		newSeries(422, "Oldest", "How long the first poison message of each queue has been there.").
 			query(now(metric.QueueOldestVisibleAge, onPoison), legendQueue).unit(units.Seconds).empty(notWatched),

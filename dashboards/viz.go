@@ -25,24 +25,25 @@ const (
 	pluginText     = "text"
 )
 
-// lastValue reduces a series to what it is now. A series that ended is not shown as if it went on.
+// lastValue reduces a series to its one value.
 func lastValue() common.ReduceDataOptions {
 	return common.ReduceDataOptions{Values: new(false), Calcs: []string{"last"}, Fields: new("")}
 }
 
-// newStat returns a panel of one big number, with its past behind it.
+// newStat returns a panel of one big number, as it is at the end of the time shown. It is asked for that moment alone: the
+// last value of a series that ended long ago would look like one of now. What was before is in the panels over time.
 func newStat(id int, title, about string) panel {
 	o := stat.NewOptions()
 	o.ReduceOptions = lastValue()
-	o.ColorMode = common.BigValueColorModeValue
+	o.ColorMode, o.GraphMode = common.BigValueColorModeValue, common.BigValueGraphModeNone
 	o.Orientation = common.VizOrientationAuto
 	return panel{id: id, plugin: pluginStat, title: title, about: about, w: 3, h: 4, options: o, field: field{unit: units.Short}}
 }
 
-// light turns a stat into a signal: the whole panel takes the colour, and no graph is behind it.
+// light turns a stat into a signal: the whole panel takes the colour.
 func (p panel) light() panel {
 	o := *p.options.(*stat.Options)
-	o.ColorMode, o.GraphMode = common.BigValueColorModeBackground, common.BigValueGraphModeNone
+	o.ColorMode = common.BigValueColorModeBackground
 	p.options = &o
 	return p
 }
