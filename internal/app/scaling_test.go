@@ -414,3 +414,26 @@ func TestScalingBeforeTheFirstAnswer(t *testing.T) {
 		}
 	})
 }
+
+// A queue that a scaler asks about is polled at watch.interval, however idle it is.
+func TestScaledQueuesKeepTheirInterval(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, strings.Replace(scaledQueues, "{interval: 10s}", "{interval: 10s, idleInterval: 5m}", 1), nil)
+		defer r.end()
+		for range 60 {
+			time.Sleep(time.Minute)
+			if code, value, text := r.scalingOf("acct/orders", "all"); code != 200 || value != 0 {
+				t.Fatalf("%d %s", code, text)
+			}
+		}
+		r.want("http://main/metrics", 200, `queue_poll_interval_seconds{account="acct",queue_kind="main",queue_name="orders"} 10`)
+		r.want("http://main/metrics", 200, `queue_poll_interval_seconds{account="other",queue_kind="main",queue_name="emails"} 300`)
+		// Nobody asks any more.
+		time.Sleep(20 * time.Minute)
+		r.want("http://main/metrics", 200, `queue_poll_interval_seconds{account="acct",queue_kind="main",queue_name="orders"} 300`)
+		if _, text := r.get("http://main/metrics"); strings.Contains(text, "qwatch_scaling_signal_age_seconds{") {
+			t.Error("the signal still has an age")
+		}
+	})
+}

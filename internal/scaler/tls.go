@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"sync"
 	"time"
 )
@@ -60,13 +61,13 @@ func (l *tlsLoader) current() (*tls.Config, error) {
 
 // stamp changes when a file does.
 func (f TLSFiles) stamp() string {
-	var stamp string
+	stamp := make([]string, 0, 3)
 	for _, name := range []string{f.CertFile, f.KeyFile, f.ClientCAFile} {
 		if info, err := os.Stat(name); err == nil {
-			stamp += fmt.Sprint(info.ModTime().Format(time.RFC3339Nano), info.Size(), ";")
+			stamp = append(stamp, fmt.Sprint(info.ModTime().Format(time.RFC3339Nano), " ", info.Size()))
 		}
 	}
-	return stamp
+	return strings.Join(stamp, ";")
 }
 
 func (f TLSFiles) load() (*tls.Config, error) {
