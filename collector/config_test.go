@@ -43,7 +43,12 @@ func TestSetConfig(t *testing.T) {
 
 		set(collector.Config{Interval: 10 * time.Second, IdleInterval: -1})
 		expect(t, "a shorter interval", about(t, c, "q-00", "main"), map[string]float64{interval: 10, polls: had[polls], messages: 3})
-		time.Sleep(10*time.Second + time.Millisecond)
+		s.ResetCounts()
+		time.Sleep(time.Second)
+		if n := s.Requests(queuetest.Op{}); n > 40 {
+			t.Errorf("%d of 120 requests in the first of ten seconds: the queues march in step", n)
+		}
+		time.Sleep(9*time.Second + time.Millisecond)
 		if n := about(t, c, "q-00", "main")[polls]; n <= had[polls] {
 			t.Errorf("a shorter interval does not hold at once: %v polls after %v", n, had[polls])
 		}

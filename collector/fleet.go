@@ -239,7 +239,8 @@ func (a *account) respec(w *watch, s *spec, now time.Time) {
 	}
 	a.setPace(w, a.paceOf(w, s, r, now))
 	w.last.Store(r.every(a.stretched(w.pace.every)))
-	a.soon(w, now.Add(w.last.Load().interval))
+	// Not all at once, when all intervals became shorter.
+	a.soon(w, now.Add(time.Duration(w.phase*float64(w.last.Load().interval))))
 }
 
 func (a *account) remove(w *watch) {

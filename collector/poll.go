@@ -114,6 +114,7 @@ func (a *answer) look(peeked queue.Peeked, now time.Time) {
 func (r *reading) with(a answer, s *spec) *reading {
 	n := *r
 	n.polls++
+	n.longer = 0
 	n.lastPoll, n.lastDuration = a.end, a.end.Sub(a.start)
 	if a.missing {
 		n.exists, n.existsAt = No, a.end

@@ -220,14 +220,16 @@ type reading struct {
 	metadata map[string]string
 	history  *history
 	interval time.Duration // effective: until the next poll
+	longer   time.Duration // what it was before it changed; 0: a poll was made since
 }
 
-// staleAfter is how long a number is kept.
-func (r *reading) staleAfter() time.Duration { return StaleIntervals * r.interval }
+// staleAfter is how long a number is kept. A shorter interval makes none stale before there was a poll to replace it.
+func (r *reading) staleAfter() time.Duration { return StaleIntervals * max(r.interval, r.longer) }
 
 // every returns the reading with another interval.
 func (r *reading) every(interval time.Duration) *reading {
 	n := *r
+	n.longer = max(n.longer, n.interval)
 	n.interval = interval
 	return &n
 }
