@@ -151,26 +151,27 @@ func (v *validator) leader(l *Leader) {
 
 func (v *validator) shard(s *Shard) {
 	const key = "watch.shard"
+	countable := s.Count >= 1 && s.Count <= maxShards
+	switch {
+	case countable:
+	case v.set(key + ".count"):
+		v.say(key+".count", "%s is not a number of shards; use 1 to %d", v.number(key+".count", s.Count), maxShards)
+	default:
+		v.say(key+".count", "is missing; it is how many shards share the fleet")
+	}
 	index, err := strconv.Atoi(s.Index)
 	switch {
-	case s.Count < 1 || s.Count > maxShards:
-		if v.set(key + ".count") {
-			v.say(key+".count", "%s is not a number of shards; use 1 to %d", v.number(key+".count", s.Count), maxShards)
-		} else {
-			v.say(key+".count", "is missing; it is how many shards share the fleet")
-		}
-		return
 	case s.Index == ShardOrdinal:
 	case err != nil:
 		v.say(key+".index", "%s is neither a number nor ordinal", v.shown(key+".index", s.Index))
-	case index < 0 || index >= s.Count:
+	case countable && (index < 0 || index >= s.Count):
 		v.say(key+".index", "%s is not one of %d shards; they are counted from 0", v.shown(key+".index", s.Index), s.Count)
 	}
 	pattern := len(s.Peers) == 1 && strings.Contains(s.Peers[0], ShardPlaceholder)
 	switch {
 	case len(s.Peers) == 0 && s.Count > 1:
 		v.say(key+".peers", "is missing; list the URLs of all %d shards, or write one with {index} in it, such as [\"http://qwatch-{index}.qwatch:9780\"]", s.Count)
-	case len(s.Peers) > 0 && !pattern && len(s.Peers) != s.Count:
+	case countable && len(s.Peers) > 0 && !pattern && len(s.Peers) != s.Count:
 		v.say(key+".peers", "lists %d URLs for %d shards; list one each, or write a single one with {index} in it", len(s.Peers), s.Count)
 	}
 	for i := range s.Peers {
@@ -182,16 +183,20 @@ func (v *validator) shard(s *Shard) {
 func (v *validator) peers(w *Watch) {
 	const key = "watch.peers"
 	p := w.Peers
-	switch {
-	case p == nil:
+	if p == nil {
 		return
-	case w.Mode != ModeLeader && w.Mode != ModeShard:
+	}
+	if w.Mode != ModeLeader && w.Mode != ModeShard {
 		v.say(key, "is for watch.mode: leader or shard; set that, or remove it")
-	case p.TokenFile != "" && p.Username != "":
+		return
+	}
+	if p.TokenFile != "" && p.Username != "" {
 		v.say(key+".tokenFile", "stands beside username (line %d); keep one", v.line(key+".username"))
-	case (p.Username == "") != (p.PasswordFile == ""):
+	}
+	if (p.Username == "") != (p.PasswordFile == "") {
 		v.say(key, "needs both username and passwordFile, or none of them")
-	case strings.Contains(p.Username, ":"):
+	}
+	if strings.Contains(p.Username, ":") {
 		v.say(key+".username", "has a colon, which basic authentication cannot carry")
 	}
 }
