@@ -52,6 +52,7 @@ type service struct {
 	inUse     atomic.Pointer[state]
 	applied   []func(*state) // called with each state once it is in use, the first one included
 	reloading reloading
+	leaving   map[string]*consumer // by name: removed, and still counting; for the loop of reloads alone
 
 	applying       sync.Mutex // held while a state takes the place of another
 	draining       bool
@@ -67,7 +68,7 @@ func build(o Options) (*service, error) {
 		return nil, buildable(o.Config) // which tells what else is wrong
 	}
 	s := &service{
-		o: o, log: o.Logger, registry: prometheus.NewRegistry(), ready: make(chan struct{}), ended: make(chan struct{}),
+		o: o, log: o.Logger, registry: prometheus.NewRegistry(), ready: make(chan struct{}), ended: make(chan struct{}), leaving: map[string]*consumer{},
 		health: health.New(health.Config{Strict: o.Config.Server.StrictReadiness}),
 	}
 	if err := s.openTokens(); err != nil {

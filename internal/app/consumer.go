@@ -45,6 +45,9 @@ func (s *service) consumer(q FleetQueue, before *state) (*consumer, error) {
 	if old != nil && old.Queue() == q.Queue {
 		return old, nil
 	}
+	if old == nil { // or one that is still on its way out
+		old = s.leaving[q.String()]
+	}
 	c := &consumer{name: q.String(), close: func() {}, may: s.ready, ended: make(chan struct{}), gone: make(chan struct{})}
 	if old != nil {
 		c.before.Store(old)

@@ -209,8 +209,28 @@ func (s *service) replace(ctx context.Context, g *errgroup.Group, cfg *config.Co
 			ending = append(ending, c)
 		}
 	}
+	s.leave(next, ending)
 	s.retire(ctx, g, before, next, ending)
 	return changes(before, next), nil
+}
+
+// leave remembers the consumers that have no successor, for as long as they count: one may come yet.
+func (s *service) leave(next *state, ending []*consumer) {
+	for name, c := range s.leaving {
+		select {
+		case <-c.gone:
+			delete(s.leaving, name)
+		default:
+			if next.byName[name] != nil { // its successor knows it
+				delete(s.leaving, name)
+			}
+		}
+	}
+	for _, c := range ending {
+		if next.byName[c.name] == nil {
+			s.leaving[c.name] = c
+		}
+	}
 }
 
 // retire takes leave of the accounts that the next state has no more: of their connections when the consumers

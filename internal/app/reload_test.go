@@ -224,39 +224,6 @@ func (r *rig) evidence(name string) string {
 	return body
 }
 
-// TestARemovedConsumerDrains: what it holds is finished, its counts stay for a while, and it is sent nothing more.
-func TestARemovedConsumerDrains(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		h := newTally(20 * time.Second)
-		r := start(t, consuming(consumed("orders", 1), "{name: watched}"), map[string]processor.Handler{"acct/orders": h})
-		r.send("orders", "at work")
-		settle(15 * time.Second)
-		r.reload(consuming("{name: orders}", "{name: watched}"))
-		r.send("orders", "stays")
-		r.lacks("http://main/readyz?verbose", "receiving")
-		r.want("http://main/api/v1/processors/acct/orders", 404, "has no consumer in this process")
-		settle(time.Minute)
-		if h.handled["at work"] != 1 || h.handled["stays"] != 0 || h.interrupted != 0 {
-			t.Errorf("handled: %v, interrupted: %d", h.handled, h.interrupted)
-		}
-		const processed = `queue_messages_processed_total{account="acct",queue_name="orders"} 1`
-		r.want("http://main/metrics", 200, processed) // the scrape after the drain
-		settle(10 * time.Minute)
-		r.lacks("http://main/metrics", "queue_messages_processed_total{")
-		r.want("http://main/metrics", 200, `queue_approximate_messages{account="acct",queue_kind="main",queue_name="orders"} 1`)
-
-		// It comes back, and goes on.
-		r.reload(consuming(consumed("orders", 1), "{name: watched}"))
-		settle(2 * time.Minute)
-		if h.handled["stays"] != 1 {
-			t.Errorf("handled after it came back: %v", h.handled)
-		}
-		r.want("http://main/readyz?verbose", 200, "[+]receiving ok")
-		r.end()
-	})
-}
-
 // TestABadFileChangesNothing: and everybody is told, without secrets.
 func TestABadFileChangesNothing(t *testing.T) {
 	t.Parallel()
@@ -408,34 +375,6 @@ func TestReloadsComeOneAfterTheOther(t *testing.T) {
 		}
 		r.want("http://main/metrics", 200, `queue_processor_max_handlers{account="acct",queue_name="orders"} 2`)
 		r.send("orders", "handled")
-		settle(time.Minute)
-		if n := r.storage.Len(queuetest.AccountName, "orders"); n != 0 {
-			t.Errorf("%d messages are left", n)
-		}
-		r.end()
-	})
-}
-
-// TestWhatAnOperatorPausedStaysPaused: through every reload, also one that changes the consumer.
-func TestWhatAnOperatorPausedStaysPaused(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		text := withTokens(t, oneQueue, "- {name: ann, role: operator, token: "+operatorToken+"}\n")
-		r := start(t, text, idle())
-		settle(time.Second)
-		r.command("acct/orders/pause")
-		for i := range 3 {
-			r.reload(strings.Replace(text, "concurrency: 2", fmt.Sprintf("concurrency: %d", 3+i), 1))
-			r.reload(strings.Replace(text, "concurrency: 2", fmt.Sprintf("concurrency: %d", 13+i), 1))
-		}
-		settle(time.Minute)
-		r.want("http://main/api/v1/processors/acct/orders", 200, `"state":"paused"`)
-		r.send("orders", "waits")
-		settle(time.Minute)
-		if n := r.storage.Len(queuetest.AccountName, "orders"); n != 1 {
-			t.Errorf("%d messages are left of the one that waits", n)
-		}
-		r.command("acct/orders/resume")
 		settle(time.Minute)
 		if n := r.storage.Len(queuetest.AccountName, "orders"); n != 0 {
 			t.Errorf("%d messages are left", n)
