@@ -113,7 +113,7 @@ generated:
 
 .PHONY: modules
 modules:
-	for dir in . test tools; do (cd $$dir && $(GO) mod tidy -diff && $(GO) mod verify); done
+	for dir in . test test/kubernetes tools; do (cd $$dir && $(GO) mod tidy -diff && $(GO) mod verify); done
 
 ##@ Now and then
 
@@ -135,7 +135,7 @@ e2e: peers ## the long drills of the test module, beyond what `make test` runs
 .PHONY: cluster
 cluster: peers ## the drills of the Helm chart on Helm, a Kubernetes API server and KEDA; builds them at first
 	GO=$(GO) bash test/kubernetes/install.sh
-	cd test/kubernetes && $(GO) test -tags drill -run Drill -p 1 -timeout 30m -v $(TESTFLAGS) .
+	cd test/kubernetes && $(GO) test -mod=mod -tags drill -run Drill -p 1 -timeout 30m -v $(TESTFLAGS) .
 
 .PHONY: clean
 clean: ## remove what make built; the peers in the cache stay

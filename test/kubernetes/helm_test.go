@@ -232,6 +232,7 @@ func TestDrillChartRefusesBadValues(t *testing.T) {
 		"fewer at most than at least":    {group(",consumers.g.scaling.enabled=true,consumers.g.scaling.minReplicas=5,consumers.g.scaling.maxReplicas=2"), "maxReplicas 2 is below minReplicas 5"},
 		"a fallback to nothing":          {group(",consumers.g.scaling.enabled=true,consumers.g.scaling.fallback.failureThreshold=3,consumers.g.scaling.fallback.replicas=0"), "minimum: got 0, want 1"},
 		"scaling without a scaler":       {group(",consumers.g.scaling.enabled=true,watcher.enabled=false"), "needs the watcher as KEDA's scaler"},
+		"running handlers behind TLS":    {group(",config.server.webConfigFile=/web.yaml,consumers.g.scaling.enabled=true"), "strategy drain asks the consumers what their handlers do, by plain HTTP"},
 		"an unknown strategy":            {group(",consumers.g.scaling.strategy=deep"), "value must be one of 'all', 'visible', 'inflight', 'drain'"},
 		"two ways to scrape":             {account + ",monitoring.serviceMonitor.enabled=true,monitoring.podMonitor.enabled=true", "scraped twice: keep one"},
 		"an identity without its id":     {account + ",workloadIdentity.enabled=true", "needs workloadIdentity.clientId"},

@@ -51,19 +51,20 @@ build_helm() {
     "helm.sh/helm/v4/cmd/helm@$helm" && mv "$dir/helm" "$part"
 }
 
-# build_keda operator|adapter
+# build_keda operator|adapter: with Go's own settings, as KEDA's scalers are built (../keda), so that what they have in
+# common is compiled once.
 build_keda() {
-  (cd "$here/keda" && CGO_ENABLED=0 nice -n 19 "$GO" build -trimpath -ldflags '-s -w' -o "$part" "github.com/kedacore/keda/v2/cmd/$1")
+  (cd "$here/keda" && nice -n 19 "$GO" build -ldflags '-s -w' -o "$part" "github.com/kedacore/keda/v2/cmd/$1")
 }
 
 # build_crds collects the custom resources: KEDA's as its module has them, the Prometheus operator's made from its types.
 build_crds() {
   local keda monitoring=github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1
   rm -rf "$part" && mkdir -p "$part"
-  keda=$(cd "$here" && "$GO" list -m -f '{{.Dir}}' github.com/kedacore/keda/v2)
+  keda=$(cd "$here" && "$GO" list -mod=mod -m -f '{{.Dir}}' github.com/kedacore/keda/v2)
   cp "$keda"/config/crd/bases/*.yaml "$part/"
   chmod -R u+w "$part"
-  (cd "$here" && nice -n 19 "$GO" tool controller-gen crd:allowDangerousTypes=true,maxDescLen=0 "paths=$monitoring" "output:crd:dir=$part")
+  (cd "$here" && GOFLAGS=-mod=mod nice -n 19 "$GO" tool controller-gen crd:allowDangerousTypes=true,maxDescLen=0 "paths=$monitoring" "output:crd:dir=$part")
   rm -rf "${bin:?}/crds"
 }
 
@@ -71,7 +72,8 @@ command -v flock >/dev/null 2>&1 || die "flock is missing: install util-linux"
 mkdir -p "$bin"
 exec 9>"$bin/lock"
 flock 9 # one install at a time; the lock goes with this process
-install crds "$(stamp "$here"/go.{mod,sum})" build_crds
+install crds "$(stamp <(cd "$here" && "$GO" list -mod=mod -m github.com/kedacore/keda/v2 sigs.k8s.io/controller-tools \
+  github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring))" build_crds
 install controlplane "$(stamp "$here"/controlplane/{go.mod,go.sum,*.go})" build_controlplane
 install helm "$(stamp <(printf '%s' "$helm"))" build_helm
 install keda-operator "$(stamp "$here"/keda/{go.mod,go.sum})" build_keda operator

@@ -77,7 +77,7 @@
 {{- end -}}
 {{- $_ := set $c "watch" $watch -}}
 {{- $scaling := get $c "scaling" | default dict -}}
-{{- if and $peers (not (hasKey $scaling "peers")) -}}{{- $_ := set $scaling "peers" (join "," $peers) -}}{{- end -}}
+{{- if and $peers (not (hasKey $scaling "peers")) (eq (include "qwatch.scheme" .) "http") -}}{{- $_ := set $scaling "peers" (join "," $peers) -}}{{- end -}}
 {{- if $scaling -}}{{- $_ := set $c "scaling" $scaling -}}{{- end -}}
 {{- toYaml $c -}}
 {{- end -}}

@@ -72,6 +72,9 @@
 {{- if hasKey (get $root.Values.consumers $name | default dict) "replicas" -}}
 {{- $faults = append $faults (printf "%s.replicas is set beside scaling: KEDA owns the replicas; remove it, or set scaling.minReplicas" $at) -}}
 {{- end -}}
+{{- if and $root.Values.watcher.enabled (has $s.strategy (list "inflight" "drain")) (eq (include "qwatch.scheme" $root) "https") -}}
+{{- $faults = append $faults (printf "%s.scaling.strategy %s asks the consumers what their handlers do, by plain HTTP, which config.server.webConfigFile turns off: use visible or all, or remove webConfigFile" $at $s.strategy) -}}
+{{- end -}}
 {{- if not (or $root.Values.watcher.enabled $s.address) -}}
 {{- $faults = append $faults (printf "%s.scaling needs the watcher as KEDA's scaler: enable it, or set scaling.address" $at) -}}
 {{- end -}}
