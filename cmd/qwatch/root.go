@@ -46,7 +46,7 @@ Results go to standard output, everything else to standard error.`,
 		}
 	}
 	add("serve", c.demoCommand(), c.runCommand(), c.configCommand(), c.doctorCommand(), c.emulatorCommand())
-	add("operate", c.queueCommand(), c.poisonCommand())
+	add("operate", c.topCommand(), c.whyCommand(), c.tuneCommand(), c.queueCommand(), c.poisonCommand())
 	add("generate", c.alertsCommand(), c.dashboardsCommand(), c.kedaCommand())
 	add("other", c.healthcheckCommand(), c.versionCommand(), c.completionCommand())
 	root.SetHelpCommandGroupID("other")

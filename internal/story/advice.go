@@ -142,7 +142,11 @@ func (m *measure) dequeues(s Settings) Recommendation {
 	for i := 2; i <= attemptsKept; i++ {
 		rec.Samples += m.tries[i]
 	}
-	if done < neededDone || rec.Samples < neededRetried {
+	if done < neededDone {
+		rec.Samples, rec.Needed = done, neededDone
+		return rec.tooFew("messages handled with success")
+	}
+	if rec.Samples < neededRetried {
 		return rec.tooFew("second and later attempts")
 	}
 	enough := attemptsKept // the attempt by which 999 of 1,000 that succeed have done so
@@ -181,7 +185,7 @@ func (m *measure) dequeues(s Settings) Recommendation {
 
 func (rec Recommendation) tooFew(what string) Recommendation {
 	rec.Verdict = VerdictTooFew
-	rec.Why = fmt.Sprintf("%s of the %s %s that it takes were seen so far; nothing is advised on less", Digits(rec.Samples), Digits(rec.Needed), what)
+	rec.Why = fmt.Sprintf("seen so far: %s; it takes %s %s, and nothing is advised on less", Digits(rec.Samples), Digits(rec.Needed), what)
 	return rec
 }
 

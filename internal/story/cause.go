@@ -77,13 +77,13 @@ func (c *Cause) names() []string {
 func (r *Recorder) causes(snap *collector.Snapshot, procs []processor.Status) []Cause {
 	f := finder{Recorder: r, snap: snap, groups: map[groupKey]*Cause{}, errors: map[groupKey]string{}}
 	f.accounts()
+	f.dying()
 	for i := range snap.Queues {
 		f.queue(&snap.Queues[i])
 	}
 	for i := range procs {
 		f.consumer(&procs[i])
 	}
-	f.dying()
 	out := f.words()
 	slices.SortStableFunc(out, func(a, b Cause) int {
 		return cmp.Or(cmp.Compare(b.Level.rank(), a.Level.rank()), cmp.Compare(b.Affected, a.Affected), cmp.Compare(a.Title, b.Title))
@@ -141,6 +141,9 @@ func (f *finder) queue(s *collector.QueueState) {
 		f.group(k).add(n, s.LastSuccess)
 		f.errors[k] = cmp.Or(f.errors[k], s.Error)
 	case s.Poison == collector.PoisonGrowing:
+		if f.isDying(n) {
+			break // which says more
+		}
 		f.group(groupKey{CauseGrowing, s.Account, ""}).add(n, s.Since)
 	case s.Kind != collector.KindMain:
 	case s.Status == collector.StatusStalled:
@@ -195,4 +198,14 @@ func (f *finder) dying() {
 		f.group(k).add(Name{c.Account, c.Queue}, c.Since)
 		f.errors[k] = cmp.Or(f.errors[k], fmt.Sprintf("%s: %s", words(c.Category), c.Reason))
 	}
+}
+
+// isDying says whether a cause has been found for the queue's dead-letters.
+func (f *finder) isDying(n Name) bool {
+	for _, k := range f.order {
+		if k.kind == CauseDying && f.groups[k].affects(n) {
+			return true
+		}
+	}
+	return false
 }

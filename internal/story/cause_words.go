@@ -107,7 +107,10 @@ func (f *finder) say(k groupKey, c *Cause, total int) {
 		c.Evidence = []string{f.pausedBy(c.all)}
 		next("resume it on its page, or by POST /api/v1/processors/"+first+"/resume", "")
 	case CauseDying:
-		c.Title = "Messages of " + queues + " die for one reason"
+		c.Title = "Messages of " + first + " die for one reason"
+		if c.Affected > 1 {
+			c.Title = "Messages of " + queues + " die for one reason"
+		}
 		c.Evidence = []string{f.errors[k], dyingSince(c.Since, f.snap.At)}
 		next("look at them", "qwatch poison list "+Quote(first))
 	case CauseGrowing:

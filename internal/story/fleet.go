@@ -2,6 +2,7 @@ package story
 
 import (
 	"cmp"
+	"encoding/json"
 	"slices"
 	"sync"
 	"time"
@@ -20,6 +21,14 @@ type Number struct {
 
 // IsZero says that the number is not known; JSON leaves it out then.
 func (n Number) IsZero() bool { return !n.Known }
+
+// UnmarshalJSON implements json.Unmarshaler: what is there is known.
+func (n *Number) UnmarshalJSON(text []byte) error {
+	type plain Number // without this method
+	err := json.Unmarshal(text, (*plain)(n))
+	n.Known = err == nil
+	return err
+}
 
 // number makes a Number as old as d; of what is not known its zero value.
 func number(known bool, value int64, age time.Duration, floor bool) Number {

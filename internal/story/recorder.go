@@ -201,9 +201,13 @@ func (r *Recorder) take(rec *record, s *collector.QueueState, p *point, now time
 		}
 		if to := s.Poison.String(); to != rec.poison {
 			if tell(rec.poison, to) {
+				text := "poison queue " + poisonWords(to)
+				if to == "holding" && rec.poison != "growing" {
+					text = "poison queue holds messages"
+				}
 				r.Note(Event{
 					At: at, Kind: EventPoison, Level: LevelOf(to), Account: s.Account, Queue: s.Queue, From: rec.poison, To: to,
-					Text: "poison queue " + poisonWords(to),
+					Text: text,
 				})
 			}
 			rec.poison = to

@@ -91,7 +91,7 @@ func (r *Recorder) Why(name Name) (*Story, bool) {
 		}
 	}
 	for _, c := range s.FleetCauses {
-		if c.Affected > 1 || c.Kind != CauseStalled && c.Kind != CauseBehind && c.Kind != CausePaused && c.Kind != CauseGrowing {
+		if c.Affected > 1 || c.Kind != CauseStalled && c.Kind != CauseBehind && c.Kind != CausePaused && c.Kind != CauseGrowing && c.Kind != CauseDying {
 			s.Findings = append(s.Findings, c.Finding)
 		}
 	}

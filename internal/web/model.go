@@ -87,7 +87,7 @@ func cellOf(n story.Number, text func(int64) string) cell {
 	if !n.Known {
 		return cell{Text: "–", Title: "not known"}
 	}
-	return cell{Text: text(n.Value), Title: "read " + secondsText(n.AgeSeconds) + " ago", Floor: n.Floor}
+	return cell{Text: text(n.Value), Title: "read " + ago(n.AgeSeconds), Floor: n.Floor}
 }
 
 func durationOf(seconds int64) string { return story.Short(time.Duration(seconds) * time.Second) }

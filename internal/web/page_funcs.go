@@ -64,6 +64,14 @@ func clock(t time.Time) string {
 
 func secondsText(s float64) string { return story.Duration(time.Duration(s * float64(time.Second))) }
 
+// ago writes an age as a moment.
+func ago(seconds float64) string {
+	if seconds < 1 {
+		return "just now"
+	}
+	return secondsText(seconds) + " ago"
+}
+
 // badge is a word with a level, told by shape and colour.
 type badge struct {
 	Level story.Level `json:"level"`
@@ -247,6 +255,9 @@ func consumerText(r story.Row) string {
 func readAge(s float64) string {
 	if s < 0 {
 		return "never"
+	}
+	if s < 1 {
+		return "now"
 	}
 	return durationOf(int64(s))
 }

@@ -110,7 +110,7 @@ func facts(s *story.Story) string {
 		parts = append(parts, "status by rule "+words(r.Rule))
 	}
 	if r.ReadSeconds >= 0 {
-		parts = append(parts, "read "+secondsText(r.ReadSeconds)+" ago")
+		parts = append(parts, "read "+ago(r.ReadSeconds))
 	} else {
 		parts = append(parts, "never read")
 	}
@@ -124,7 +124,7 @@ func numbers(s *story.Story) []tile {
 		if !n.Known {
 			return tile{Name: name, Value: "–", Note: "not known"}
 		}
-		return tile{name, story.Digits(n.Value), strings.TrimPrefix(note+", read "+secondsText(n.AgeSeconds)+" ago", ", "), n.Floor}
+		return tile{name, story.Digits(n.Value), strings.TrimPrefix(note+", read "+ago(n.AgeSeconds), ", "), n.Floor}
 	}
 	wait := func(name string, n story.Number) tile {
 		t := count(name, n, "")
@@ -189,7 +189,7 @@ func consumerFacts(s *story.Story) []string {
 		if e.LastProgress.IsZero() {
 			out = append(out, "No message was seen to be taken, here or elsewhere, since qwatch started.")
 		} else {
-			out = append(out, "A message was last seen to be taken, here or elsewhere, "+story.Duration(s.At.Sub(e.LastProgress))+" ago.")
+			out = append(out, "A message was last seen to be taken, here or elsewhere, "+ago(s.At.Sub(e.LastProgress).Seconds())+".")
 		}
 	}
 	return out

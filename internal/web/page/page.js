@@ -140,7 +140,7 @@
     let top = $("above"), bottom = $("below");
     if (!top) {
       body.replaceChildren();
-      const spacer = (id) => el("tr", { id, class: "spacer", "aria-hidden": "true" }, el("td", { colspan: "9" }));
+      const spacer = (id) => el("tr", { id, class: "spacer", "aria-hidden": "true" }, el("td", {}));
       body.append(top = spacer("above"), bottom = spacer("below"));
     }
     let next = top.nextSibling;
@@ -153,7 +153,7 @@
     matched = m.matched; offset = m.offset;
     const none = $("none");
     if (none) none.remove();
-    if (!m.matched) bottom.after(el("tr", { id: "none" }, el("td", { colspan: "9", class: "dim" }, "No queue matches.")));
+    if (!m.matched) bottom.after(el("tr", { id: "none" }, el("td", { colspan: "4", class: "dim" }, "No queue matches.")));
   }
   // windowAt is the first row to have, for what is on the screen.
   function windowAt() {

@@ -58,6 +58,7 @@
       button.remove();
       return "";
     });
+    if (!note.textContent) note.remove();
   }
 
   function entry(e) {
