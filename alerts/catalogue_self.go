@@ -36,7 +36,21 @@ and on (cluster, job, instance) group by (cluster, job, instance) (last_over_tim
 			name: "QwatchLeaderMissing", class: Page, scope: Self, wait: "3m",
 			expr:        `max by (cluster, namespace, job) (qwatch_leader) == 0`,
 			summary:     "No replica of qwatch leads{{ with $labels.cluster }} in {{ . }}{{ end }}.",
-			description: "Replicas of qwatch are up{{ with $labels.job }} (job {{ . }}){{ end }} and none of them has been the leader for three minutes, so nobody polls what the leader polls.",
+			description: "Replicas of qwatch are up{{ with $labels.job }} (job {{ . }}){{ end }} and none of them has been the leader for three minutes, so nobody watches the fleet.",
+		},
+		{
+			name: "QwatchShardMissing", class: Page, scope: Self, wait: "5m", keep: "5m",
+			expr: `
+max by (cluster, namespace, job) (qwatch_shards)
+- on (cluster, namespace, job) max by (cluster, namespace, job) (qwatch_shards_alive) > 0`,
+			summary:     "{{ $value | humanize }} shards of qwatch are missing{{ with $labels.cluster }} in {{ . }}{{ end }}.",
+			description: "The fleet is shared by several shards of qwatch{{ with $labels.job }} (job {{ . }}){{ end }}, and {{ $value | humanize }} of them have not been seen for five minutes: nobody watches their part of the queues.",
+		},
+		{
+			name: "QwatchCanaryFailing", class: Ticket, scope: Self, wait: "2m", keep: "10m",
+			expr:        `sum by (cluster, namespace, job) (increase(qwatch_canary_failures_total[10m])) >= 3`,
+			summary:     "Canary messages do not come back.",
+			description: "{{ $value | humanize }} canary messages within ten minutes could not be sent, received and deleted in time. What goes through storage is slow or fails, for others most likely too.",
 		},
 	}
 }

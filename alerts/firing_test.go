@@ -59,6 +59,14 @@ func firing() []*scenario.Scenario {
 		s.Set("qwatch_leader", process, step(20, 1, 0))
 		s.Set("qwatch_leader", []string{"instance", "watcher-2:9780", "job", "qwatch"}, always(0.0))
 	})
+	about("QwatchShardMissing", "critical", 40, []int{19, 23}, func(s *scenario.Scenario) {
+		s.Set("qwatch_shards", process, always(3.0))
+		s.Set("qwatch_shards_alive", process, step(20, 3, 2))
+	})
+	about("QwatchCanaryFailing", "warning", 40, []int{19, 22}, func(s *scenario.Scenario) {
+		s.Set("qwatch_canary_failures_total", process, func(m int) float64 { return float64(max(0, m-20)) })
+		s.Set("qwatch_canary_failures_total", []string{"instance", "elsewhere", "job", "other"}, func(m int) float64 { return float64(m / 6) })
+	})
 
 	// accounts
 	about("QwatchAccountUnreachable", "critical account=a", 40, []int{19, 20}, watch(scenario.Settings{}, func(m int) view { v := fine(m); v.Fails = m >= 20; return v }))
