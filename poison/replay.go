@@ -181,6 +181,7 @@ func (r *replay) doubt(l *logical) {
 	if len(r.result.MayHaveBeenSent) < maxSkips {
 		r.result.MayHaveBeenSent = append(r.result.MayHaveBeenSent, l.id)
 	}
+	r.s.Doubtful(l.id)
 }
 
 // wait keeps the pace, and the message's lease meanwhile.

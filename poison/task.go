@@ -30,6 +30,8 @@ type Selection struct {
 	Progress func(done, chosen int)
 	// Waiting is told when hidden messages are waited for.
 	Waiting func(hidden int64)
+	// Doubtful is told of each message that goes into Result.MayHaveBeenSent, before it is sent again.
+	Doubtful func(messageID string)
 }
 
 // Result is what became of the messages that were chosen.
@@ -83,6 +85,9 @@ func newTask(q *queue.Queue, s Selection) (*task, error) {
 	}
 	if s.Waiting == nil {
 		s.Waiting = func(int64) {}
+	}
+	if s.Doubtful == nil {
+		s.Doubtful = func(string) {}
 	}
 	if s.Chosen == nil {
 		s.Chosen = func(*Entry) error { return nil }

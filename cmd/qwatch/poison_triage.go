@@ -82,6 +82,7 @@ type selection struct {
 	categories   []string
 	older, newer time.Duration
 	canaryWait   time.Duration
+	lease        time.Duration
 }
 
 func (s *selection) flags(cmd *cobra.Command) {
@@ -91,6 +92,7 @@ func (s *selection) flags(cmd *cobra.Command) {
 	f.StringVar(&s.Reason, "reason", "", "only messages whose reason holds this `text`, in any case")
 	f.Var((*duration)(&s.older), "older-than", "only messages dead-lettered at least this long ago")
 	f.Var((*duration)(&s.newer), "newer-than", "only messages dead-lettered at most this long ago")
+	f.Var((*duration)(&s.lease), "lease", "how long what is looked at with --all, or dealt with, is hidden from others; it is renewed (default, and longest, 30s)")
 	f.IntVar(&s.Limit, "limit", 0, "at most this `number` of messages (default all)")
 	err := cmd.RegisterFlagCompletionFunc("category", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		var all []string
@@ -112,6 +114,7 @@ func (s *selection) command(op triage.Operation, ids []string) (triage.Command, 
 		cmd.Categories = append(cmd.Categories, poison.Category(k))
 	}
 	cmd.OlderThan, cmd.NewerThan, cmd.CanaryWait = triage.Duration(s.older), triage.Duration(s.newer), triage.Duration(s.canaryWait)
+	cmd.Lease = triage.Duration(s.lease)
 	if err := cmd.Check(); err != nil {
 		return cmd, usageError{err}
 	}
@@ -233,8 +236,12 @@ func (c *cli) perform(ctx context.Context, t triager, cmd triage.Command, k cons
 	bar := c.progress()
 	var res *poison.Result
 	err := t.run(ctx, cmd, func(e triage.Event) error {
-		if e.Result != nil {
+		switch {
+		case e.Result != nil:
 			res = e.Result
+		case e.Doubtful != "": // at once: this process may be killed as well
+			bar.end()
+			fmt.Fprintf(c.stderr, "qwatch: message %s may have been sent before: a replay did not finish with it\n", clean(e.Doubtful))
 		}
 		bar.event(e)
 		return nil
@@ -316,9 +323,6 @@ func (c *cli) question(ctx context.Context, t triager, cmd triage.Command, verb 
 // tell says on standard error what a person should know of a result.
 func (c *cli) tell(t triager, cmd triage.Command, res poison.Result, err error) {
 	say := func(format string, args ...any) { fmt.Fprintf(c.stderr, "qwatch: "+format+"\n", args...) }
-	for _, id := range res.MayHaveBeenSent {
-		say("message %s may have been sent twice: an earlier attempt to replay it did not finish", clean(id))
-	}
 	for _, s := range res.Skipped {
 		say("message %s was left alone: %s", clean(s.MessageID), clean(s.Reason))
 	}

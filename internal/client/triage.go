@@ -66,6 +66,7 @@ func query(cmd triage.Command) url.Values {
 	set("reason", cmd.Reason != "", cmd.Reason)
 	set("olderThan", cmd.OlderThan != 0, time.Duration(cmd.OlderThan).String())
 	set("newerThan", cmd.NewerThan != 0, time.Duration(cmd.NewerThan).String())
+	set("lease", cmd.Lease != 0, time.Duration(cmd.Lease).String())
 	set("limit", cmd.Limit != 0, strconv.Itoa(cmd.Limit))
 	return v
 }

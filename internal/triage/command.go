@@ -47,6 +47,7 @@ type Command struct {
 	Rate       float64           `json:"rate,omitempty"` // replay: messages a second at most
 	Canary     int               `json:"canary,omitempty"`
 	CanaryWait Duration          `json:"canaryWait,omitempty"`
+	Lease      Duration          `json:"lease,omitempty"` // what is looked at is hidden for; default, and longest, 30 s
 }
 
 // Check tells every fault of a command.
@@ -68,6 +69,9 @@ func (c Command) Check() error {
 		if d.d < 0 {
 			bad("%s %v is negative", d.name, time.Duration(d.d))
 		}
+	}
+	if l := time.Duration(c.Lease); l != 0 && (l < queue.MinVisibility || l > poison.MaxLease || l%time.Second != 0) {
+		bad("lease %v is not of whole seconds from %v to %v", l, queue.MinVisibility, poison.MaxLease)
 	}
 	if c.Limit < 0 {
 		bad("limit %d is negative", c.Limit)
@@ -176,6 +180,7 @@ type Event struct {
 	Looking  *Progress       `json:"looking,omitempty"`  // messages of the poison queue looked at
 	Progress *Progress       `json:"progress,omitempty"` // messages dealt with
 	Waiting  *int64          `json:"waiting,omitempty"`  // for so many hidden messages
+	Doubtful string          `json:"doubtful,omitempty"` // the id of a message that may have been sent by an earlier replay
 	Summary  *Summary        `json:"summary,omitempty"`  // the end of a list or an export
 	Result   *poison.Result  `json:"result,omitempty"`   // the end of what changes something
 	Error    string          `json:"error,omitempty"`    // why it ended early; with Result, what was done before

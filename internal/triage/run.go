@@ -149,7 +149,7 @@ func (r *runner) end(res poison.Result, err error) error {
 }
 
 func (r *runner) walk() poison.WalkOptions {
-	return poison.WalkOptions{Progress: func(seen int, about int64) {
+	return poison.WalkOptions{Lease: time.Duration(r.c.Lease), Progress: func(seen int, about int64) {
 		if r.due(false) {
 			_ = r.sink(Event{Looking: &Progress{int64(seen), about}}) // it fails again at what matters
 		}
@@ -172,7 +172,8 @@ func (r *runner) selection() poison.Selection {
 				_ = r.sink(Event{Progress: &Progress{int64(done), int64(chosen)}})
 			}
 		},
-		Waiting: func(hidden int64) { _ = r.sink(Event{Waiting: &hidden}) },
+		Waiting:  func(hidden int64) { _ = r.sink(Event{Waiting: &hidden}) },
+		Doubtful: func(id string) { _ = r.sink(Event{Doubtful: id}) },
 	}
 	if r.c.DryRun {
 		s.Chosen = func(e *poison.Entry) error { return r.sink(Event{Entry: r.entry(e)}) }

@@ -85,7 +85,7 @@ func commandOf(v url.Values) (triage.Command, error) {
 	}
 	truth("all", &c.All)
 	truth("body", &c.Body)
-	for name, into := range map[string]*triage.Duration{"olderThan": &c.OlderThan, "newerThan": &c.NewerThan} {
+	for name, into := range map[string]*triage.Duration{"olderThan": &c.OlderThan, "newerThan": &c.NewerThan, "lease": &c.Lease} {
 		if s := v.Get(name); s != "" {
 			if err := into.UnmarshalText([]byte(s)); err != nil {
 				errs = append(errs, fmt.Errorf("%s: %w", name, err))
