@@ -49,6 +49,7 @@ func fleetSignals() []panel {
 			column{title: "Backlog", expr: depth(onMain) + " and on (" + byQueue + ") " + troubled(), field: field{unit: units.Short, colour: colourInfo}},
 			column{title: "Oldest waits", expr: now(metric.QueueOldestVisibleAge, onMain) + " and on (" + byQueue + ") " + troubled(), field: field{unit: units.Seconds}},
 			column{title: "Poison", expr: depth(onPoison) + " and on (" + byQueue + ") " + troubled(), field: field{unit: units.Short, steps: quietElse(colourPoison)}},
+			column{title: "Poison queue", expr: "(" + poisonCode() + ") and on (" + byQueue + ") " + troubled(), field: field{values: poisonCodes()}, fill: true},
 		).size(15, 8).empty("nothing needs anybody"),
 		newStat(104, "Alerts firing", "Alerts of qwatch that fire, as Prometheus or Grafana tells. 0 also when no rules are loaded: see docs/dashboards.md.").
 			query(counted(firing, metric.QwatchBuildInfo), "firing").

@@ -64,10 +64,11 @@ func poisonCommands() panel {
 
 func poisonGuide() panel {
 	return newText(411, "How to go about it", "The steps of a triage, with the commands.", paragraphs(
-		"1. **Why?** `qwatch poison list ACCOUNT/QUEUE` groups nothing and hides nothing: reason, category and attempts of each message. The panels under *Why?* show the same over time.",
-		"2. **One of them:** `qwatch poison show ACCOUNT/QUEUE MESSAGE-ID`, with `--body` for the body.",
+		"1. **Why?** `qwatch poison list ACCOUNT/QUEUE` groups what is there by category and reason. The panels under *Why?* show when it came.",
+		"2. **One of them:** `qwatch poison show ACCOUNT/QUEUE ID`, with `--body` for the body.",
 		"3. **Mend the cause first.** What is replayed too early comes back here.",
-		"4. **Replay:** `qwatch poison replay ACCOUNT/QUEUE --all --dry-run`, then with `--yes`. Or `delete`, or `purge`, which cannot be undone: `export` first.",
+		"4. **Replay:** `qwatch poison replay ACCOUNT/QUEUE --all --dry-run` shows what would be done; `--canary 5` tries five first.",
+		"5. **Or give up:** `delete` or `purge`, which cannot be undone. `export` keeps a copy.",
 	)).size(9, 9)
 }
 

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -30,17 +31,24 @@ func client(t *testing.T, c grafana.Config) *grafana.Client {
 	return made
 }
 
-func plan(t *testing.T) grafana.Plan {
-	t.Helper()
-	all, err := dashboards.Generate(dashboards.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+// made are the dashboards and rules that most tests push.
+var made = sync.OnceValues(func() (p grafana.Plan, err error) {
 	rules, err := alerts.Generate(alerts.Config{})
 	if err != nil {
+		return p, err
+	}
+	p = grafana.Plan{FolderUID: "qwatch", FolderTitle: "Queues", Rules: &rules, Message: "qwatch test"}
+	p.Dashboards, err = dashboards.Generate(dashboards.Config{})
+	return p, err
+})
+
+func plan(t *testing.T) grafana.Plan {
+	t.Helper()
+	p, err := made()
+	if err != nil {
 		t.Fatal(err)
 	}
-	return grafana.Plan{FolderUID: "qwatch", FolderTitle: "Queues", Dashboards: all, Rules: &rules, Message: "qwatch test"}
+	return p
 }
 
 // push pushes and returns what was done, in short.
