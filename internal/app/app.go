@@ -57,6 +57,8 @@ type Options struct {
 	// Started is called once, when everything is built, the listeners are open and
 	// consumption begins. It must return soon.
 	Started func(Running)
+
+	elsewhere bool // the configuration is for another host: what only that one has is not asked for
 }
 
 // Running is what Started is told.
@@ -106,7 +108,7 @@ func Run(ctx context.Context, o Options) error {
 // Check builds what a configuration describes, without opening or asking anything. It
 // returns what works, though hardly as meant. Errors are *ConfigError.
 func Check(cfg *config.Config) (warnings []string, err error) {
-	s, err := build(Options{Config: cfg}.withDefaults())
+	s, err := build(Options{Config: cfg, elsewhere: true}.withDefaults())
 	if err != nil {
 		return nil, err
 	}

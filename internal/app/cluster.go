@@ -18,6 +18,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+
 	"github.com/qwatch/qwatch/collector"
 	"github.com/qwatch/qwatch/health"
 	"github.com/qwatch/qwatch/internal/cluster"
@@ -36,19 +38,30 @@ type clusterFields struct {
 	shard  atomic.Pointer[config.Shard] // as it is in use
 }
 
-// share builds how this replica shares the watching with others, and lets the collector know what is its part.
+// share builds how this replica shares the watching with others, and lets the collector know what is its part. Errors are
+// *ConfigError.
 func (s *service) share(cfg *collector.Config) error {
+	if err := s.shareAs(cfg); err != nil {
+		return &ConfigError{err}
+	}
+	return nil
+}
+
+func (s *service) shareAs(cfg *collector.Config) error {
 	s.router = cluster.Alone{}
 	count := metric.NewForwards(s.registry)
 	w := s.o.Config.Watch
 	switch w.Mode {
 	case config.ModeLeader:
 		lock := s.o.Lease
+		if s.o.elsewhere && w.Leader.Kubeconfig == "" {
+			lock = func(string) resourcelock.Interface { return nil } // only a pod has what it takes
+		}
 		if lock == nil {
 			var err error
 			lock, err = cluster.NewLease(cluster.LeaseConfig{Namespace: w.Leader.Namespace, Name: w.Leader.Lease, Kubeconfig: w.Leader.Kubeconfig})
 			if err != nil {
-				return fmt.Errorf("%s: %w (watch.leader.kubeconfig and watch.leader.namespace say where)", s.o.Config.At("watch.leader"), err)
+				return fmt.Errorf("%s: %w; watch.leader.kubeconfig and watch.leader.namespace say where it is", s.o.Config.At("watch.leader"), err)
 			}
 		}
 		l, err := cluster.NewLeader(cluster.LeaderConfig{
@@ -61,6 +74,9 @@ func (s *service) share(cfg *collector.Config) error {
 		metric.NewLeader(s.registry, l.Leads)
 	case config.ModeShard:
 		index, err := shardIndex(w.Shard)
+		if s.o.elsewhere && w.Shard.Index == config.ShardOrdinal {
+			index, err = 0, nil // only a pod of a StatefulSet is called like one
+		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", s.o.Config.At("watch.shard.index"), err)
 		}

@@ -39,7 +39,7 @@ func NewLease(cfg LeaseConfig) (func(identity string) resourcelock.Interface, er
 		namespace = cfg.Namespace
 	}
 	if namespace == "" {
-		return nil, fmt.Errorf("the namespace of lease %s is not known: name it", cfg.Name)
+		return nil, fmt.Errorf("the namespace of lease %s is not known", cfg.Name)
 	}
 	conf.Timeout = cfg.Timeout
 	if conf.Timeout == 0 {
@@ -65,7 +65,7 @@ func reach(kubeconfig string) (*rest.Config, string, error) {
 	if kubeconfig == "" {
 		conf, err := rest.InClusterConfig()
 		if err != nil {
-			return nil, "", fmt.Errorf("this is not a pod with a service account (%w): name a kubeconfig", err)
+			return nil, "", fmt.Errorf("this is not a pod with a service account: %w", err)
 		}
 		namespace, _ := os.ReadFile(namespaceFile) // absent: it must be named
 		return conf, strings.TrimSpace(string(namespace)), nil

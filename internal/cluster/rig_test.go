@@ -31,7 +31,6 @@ type lease struct {
 	writes  int
 	fail    func(identity, deed string) error // nil: nothing fails
 	hang    func(identity string) bool        // until the caller gives up
-	slow    func(identity string)             // after it was written
 }
 
 func (l *lease) lock(identity string) resourcelock.Interface {
