@@ -184,18 +184,19 @@ func armText(s string) string {
 
 // iso8601 is a duration as Azure spells it, to whole seconds.
 func iso8601(d time.Duration) string {
-	s := "PT"
+	var s strings.Builder
+	s.WriteString("PT")
 	for _, part := range []struct {
 		unit time.Duration
 		name string
 	}{{time.Hour, "H"}, {time.Minute, "M"}, {time.Second, "S"}} {
 		if n := d / part.unit; n > 0 {
-			s += fmt.Sprintf("%d%s", n, part.name)
+			fmt.Fprintf(&s, "%d%s", n, part.name)
 			d -= n * part.unit
 		}
 	}
-	if s == "PT" {
+	if s.String() == "PT" {
 		return "PT0M"
 	}
-	return s
+	return s.String()
 }

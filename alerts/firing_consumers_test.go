@@ -86,7 +86,7 @@ func firingConsumers(
 		}
 		all = append(all, s)
 	}
-	about("QwatchHeadLateBudgetBurn", "critical a/orders window=fast", 90, []int{19, 25}, func(s *scenario.Scenario) {
+	about("QwatchHeadLateBudgetBurn", "critical a/orders window=fast", 90, []int{19, 21}, func(s *scenario.Scenario) {
 		s.Watch(orders("1"), scenario.Settings{Objective: 300, Ratio: 0.99}, until(20, fine, func(m int) view {
 			return view{Count: 900, Visible: 32, Age: 600, Status: "ok"}
 		}))

@@ -27,7 +27,7 @@ func (r Rules) WritePrometheusRule(w io.Writer, o PrometheusRuleOptions) error {
 	}
 	return writeYAML(w, prometheusRule{
 		APIVersion: "monitoring.coreos.com/v1", Kind: "PrometheusRule",
-		Metadata: objectMeta{Name: o.Name, Namespace: o.Namespace, Labels: o.Labels},
+		Metadata: objectMeta(o),
 		Spec:     r.file(),
 	})
 }

@@ -105,7 +105,7 @@ func checkMatchers(t *testing.T, rule, expr, name string, d metric.Def) {
 			if values == nil {
 				continue
 			}
-			for _, v := range strings.Split(value, "|") {
+			for v := range strings.SplitSeq(value, "|") {
 				if !slices.Contains(values, v) {
 					t.Errorf("%s: %s{%s} is never %q", rule, name, label, v)
 				}
