@@ -1,7 +1,9 @@
 package collector
 
 import (
+	"iter"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/qwatch/qwatch/queue"
@@ -333,27 +335,48 @@ func (v view) state() QueueState {
 // Snapshot returns what is known now. It makes no request and takes no lock that a poll holds.
 func (c *Collector) Snapshot() *Snapshot {
 	fleet, now := c.fleet.Load(), time.Now()
-	snap := &Snapshot{At: now, Queues: make([]QueueState, 0, len(fleet.watches)), Accounts: make([]AccountState, 0, len(fleet.accounts))}
-	at := make(map[string]int, len(fleet.accounts))
-	for i, a := range fleet.accounts {
+	return &Snapshot{
+		At: now, Queues: slices.AppendSeq(make([]QueueState, 0, len(fleet.watches)), fleet.states(now)), Accounts: fleet.accountStates(now),
+	}
+}
+
+// All hands out the queues of a Snapshot one by one, without making it: it is for those who look for some of them.
+func (c *Collector) All() iter.Seq[QueueState] { return c.fleet.Load().states(time.Now()) }
+
+// Accounts returns the accounts of a Snapshot alone.
+func (c *Collector) Accounts() []AccountState { return c.fleet.Load().accountStates(time.Now()) }
+
+// states hands out the queues as they are.
+func (f *fleet) states(now time.Time) iter.Seq[QueueState] {
+	return func(yield func(QueueState) bool) {
+		for _, w := range f.watches {
+			if !yield(w.view(now).state()) {
+				return
+			}
+		}
+	}
+}
+
+func (f *fleet) accountStates(now time.Time) []AccountState {
+	all := make([]AccountState, 0, len(f.accounts))
+	at := make(map[string]int, len(f.accounts))
+	for i, a := range f.accounts {
 		acct := a.ref.Load()
 		skew, answered := acct.Skew()
 		at[a.name] = i
-		snap.Accounts = append(snap.Accounts, AccountState{Name: a.name, StorageAccount: acct.StorageAccount(), Answered: answered, Skew: skew})
+		all = append(all, AccountState{Name: a.name, StorageAccount: acct.StorageAccount(), Answered: answered, Skew: skew})
 	}
-	for _, d := range fleet.discoveries {
-		snap.Accounts[at[d.account]].Discovery = &DiscoveryState{d.queues, d.dropped, d.lastSuccess, d.failing}
+	for _, d := range f.discoveries {
+		all[at[d.account]].Discovery = &DiscoveryState{d.queues, d.dropped, d.lastSuccess, d.failing}
 	}
-	for _, w := range fleet.watches {
-		s := w.view(now).state()
-		snap.Queues = append(snap.Queues, s)
-		a := &snap.Accounts[at[s.Account]]
+	for _, w := range f.watches {
+		a := &all[at[w.account]]
 		a.Queues++
-		if s.Up == No {
+		if w.view(now).upFact == No {
 			a.Failing++
 		}
 	}
-	return snap
+	return all
 }
 
 // Queue returns what is known now about one queue: its main queue, then its poison queue.

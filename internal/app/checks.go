@@ -2,6 +2,7 @@ package app
 
 import (
 	"fmt"
+	"iter"
 	"strings"
 	"time"
 
@@ -49,9 +50,9 @@ func (s *service) checks() {
 		}
 	})
 	add("storage", func() health.Result {
-		return degraded(health.ReasonStorage, unreachable(s.collector.Snapshot().Accounts))
+		return degraded(health.ReasonStorage, unreachable(s.collector.Accounts()))
 	})
-	add("poison", func() health.Result { return poisonResult(s.collector.Snapshot().Queues) })
+	add("poison", func() health.Result { return poisonResult(s.collector.All()) })
 	add("config", s.reloading.result)
 }
 
@@ -132,10 +133,10 @@ func unreachable(accounts []collector.AccountState) []string {
 
 // poisonResult tells of poison queues that hold messages, and of those whose depth is not known any
 // more: what is unknown is not empty.
-func poisonResult(queues []collector.QueueState) health.Result {
+func poisonResult(queues iter.Seq[collector.QueueState]) health.Result {
 	var found, unknown []string
-	for _, q := range queues {
-		if q.Kind != collector.KindPoison {
+	for q := range queues {
+		if q.Kind != collector.KindPoison || q.Count.Known && q.Count.Messages == 0 {
 			continue
 		}
 		name := fullName(q.Account, q.Queue)
