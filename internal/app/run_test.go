@@ -115,7 +115,7 @@ func TestStorageThatHangsDelaysNothingButReadiness(t *testing.T) {
 		r.want("http://probes/readyz", 503, "first_contact failed: starting")
 		r.want("http://main/metrics", 200, `queue_polls_total{account="acct",queue_kind="main",queue_name="orders"} 0`)
 		r.want("http://main/api/v1/queues", 200, `"queue":"orders"`)
-		r.want("http://main/", 200, "not polled yet")
+		r.want("http://main/", 200, `c-read dim">never</td>`)
 		if took := time.Since(begin); took != 0 {
 			t.Errorf("answers waited %v for storage", took)
 		}
