@@ -3,6 +3,8 @@ package queue
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"time"
@@ -227,4 +229,16 @@ func (m *Message) inBase64() bool {
 	}
 	b, err := m.q.cfg.Encoding.decode(m.Text)
 	return err == nil && string(b) != m.Text
+}
+
+// Lease tells one lease of the message from another: it changes whenever the pop receipt does, and is none.
+// "" for a message that was peeked at.
+func (m *Message) Lease() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.leased {
+		return ""
+	}
+	h := sha256.Sum256([]byte(m.receipt))
+	return hex.EncodeToString(h[:8])
 }

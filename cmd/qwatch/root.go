@@ -45,7 +45,7 @@ Results go to standard output, everything else to standard error.`,
 			root.AddCommand(cmd)
 		}
 	}
-	add("serve", c.demoCommand(), c.runCommand(), c.configCommand(), c.doctorCommand(), c.emulatorCommand())
+	add("serve", c.demoCommand(), c.runCommand(), c.configCommand(), c.doctorCommand(), c.verifyCommand(), c.emulatorCommand())
 	add("operate", c.topCommand(), c.whyCommand(), c.tuneCommand(), c.queueCommand(), c.poisonCommand())
 	add("generate", c.alertsCommand(), c.dashboardsCommand(), c.kedaCommand())
 	add("other", c.healthcheckCommand(), c.versionCommand(), c.completionCommand())

@@ -2,10 +2,12 @@ package app
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/qwatch/qwatch/internal/triage"
 	"github.com/qwatch/qwatch/internal/web"
 	"github.com/qwatch/qwatch/poison"
+	"github.com/qwatch/qwatch/queue"
 )
 
 // Triage returns the queue called "account/queue", as Find does, for those who look after its messages
@@ -36,3 +38,6 @@ func (s *service) triaging() *web.Storage {
 		},
 	}
 }
+
+// Accounts returns the accounts, in the order of the file.
+func (f *Fleet) Accounts() []*queue.Account { return slices.Clone(f.accounts) }

@@ -1,0 +1,135 @@
+package verify
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/qwatch/qwatch/queue"
+)
+
+// prefix begins the names of temporary queues: qwatch-verify-TIME-HOST-PID-N, and -poison behind it.
+const prefix = "qwatch-verify-"
+
+// longest is how long a run takes at most: what is older was left behind, whoever made it.
+const longest = 15 * time.Minute
+
+// removeTimeout bounds the clean-up of a run that was interrupted.
+const removeTimeout = 30 * time.Second
+
+// temporary is the queues of one run.
+type temporary struct {
+	acct *queue.Account
+	name string
+
+	mu   sync.Mutex
+	made []*queue.Queue
+}
+
+func newTemporary(acct *queue.Account) *temporary {
+	return &temporary{acct: acct, name: prefix + base36(acct.Now().Unix()) + "-" + host() + "-" + base36(int64(os.Getpid()))}
+}
+
+// host is a short name of this machine.
+func host() string {
+	name, _ := os.Hostname() // without one, all those are one
+	h := sha256.Sum256([]byte(name))
+	return hex.EncodeToString(h[:3])
+}
+
+// create makes the queue of a check. Its poison queue is made when it is needed.
+func (t *temporary) create(ctx context.Context, i int) (*queue.Queue, error) {
+	q, err := t.acct.Queue(t.name+"-"+strconv.Itoa(i), queue.Config{})
+	if err != nil {
+		return nil, err
+	}
+	t.mu.Lock()
+	t.made = append(t.made, q)
+	t.mu.Unlock()
+	return q, q.Create(ctx)
+}
+
+// remove deletes every queue of the run.
+func (t *temporary) remove(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeTimeout)
+	defer cancel()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var errs []error
+	for _, q := range t.made {
+		for _, q := range []*queue.Queue{q, q.Poison()} {
+			if err := q.Delete(ctx); err != nil && !errors.Is(err, queue.ErrQueueNotFound) {
+				errs = append(errs, fmt.Errorf("remove a temporary queue: %w", err))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// sweep removes what runs that were killed left behind: on this machine those whose process is gone, from
+// elsewhere those that are older than any run.
+func sweep(ctx context.Context, acct *queue.Account, notice func(string)) error {
+	for info, err := range acct.Queues(ctx, queue.ListOptions{Prefix: prefix}) {
+		if err != nil {
+			return err
+		}
+		if !leftBehind(info.Name, acct.Now(), host(), alive) {
+			continue
+		}
+		q, err := acct.Queue(info.Name, queue.Config{NoPoison: true})
+		if err != nil {
+			continue
+		}
+		switch err := q.Delete(ctx); {
+		case err == nil:
+			notice("removed " + info.Name + ", which a run that was killed left behind")
+		case !errors.Is(err, queue.ErrQueueNotFound):
+			return fmt.Errorf("remove what an earlier run left behind: %w", err)
+		}
+	}
+	return nil
+}
+
+// leftBehind says whether a queue of that name belongs to a run that is over.
+func leftBehind(name string, now time.Time, host string, alive func(pid int) bool) bool {
+	parts := strings.Split(strings.TrimSuffix(strings.TrimPrefix(name, prefix), "-poison"), "-")
+	if !strings.HasPrefix(name, prefix) || len(parts) != 4 {
+		return false // not one of ours
+	}
+	began, err := strconv.ParseInt(parts[0], 36, 64)
+	pid, perr := strconv.ParseInt(parts[2], 36, 32)
+	_, nerr := strconv.ParseUint(parts[3], 10, 8)
+	machine, herr := hex.DecodeString(parts[1])
+	if errors.Join(err, perr, nerr, herr) != nil || len(machine) != 3 {
+		return false
+	}
+	if now.Sub(time.Unix(began, 0)) > longest {
+		return true
+	}
+	return parts[1] == host && (int(pid) == os.Getpid() || !alive(int(pid)))
+}
+
+// alive says whether a process of that number runs here.
+func alive(pid int) bool {
+	p, err := os.FindProcess(pid)
+	if err != nil {
+		return false
+	}
+	if err = p.Signal(syscall.Signal(0)); err != nil {
+		return errors.Is(err, os.ErrPermission)
+	}
+	// Killed, and not yet waited for, it is still there in a way.
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	_, after, found := strings.Cut(string(stat), ") ")
+	return err != nil || !found || !strings.HasPrefix(after, "Z")
+}
+
+func base36(n int64) string { return strconv.FormatInt(n, 36) }
