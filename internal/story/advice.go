@@ -169,7 +169,7 @@ func (m *measure) dequeues(s Settings) Recommendation {
 	}
 	rec.Why = fmt.Sprintf("999 of 1,000 messages that succeed do so by attempt %d", enough)
 	if beyond > 0 {
-		rec.Why += fmt.Sprintf("; of %s later %s were in vain", Count(beyond, "attempt"), Digits(vain))
+		rec.Why += fmt.Sprintf("; of %s %s were in vain", Count(beyond, "later attempt"), Digits(vain))
 	}
 	switch {
 	case limit == 0 || limit > 2*want:
