@@ -31,27 +31,35 @@ func TestDrillWhole(t *testing.T) {
 	w.install()
 	w.watcher()
 
-	w.expect("nothing waits, nothing runs", 90*time.Second, func(own, beside int) bool { return own == 0 && beside == 0 })
+	w.expect("nothing waits, nothing runs", 90*time.Second, replicas{0, 0, 0})
 
 	t.Log("a backlog")
 	w.send(40)
-	w.expect("the backlog starts consumers, by both scalers", 90*time.Second, func(own, beside int) bool { return own >= 4 && beside >= 4 })
+	w.expect("the backlog starts consumers, by each scaler", 90*time.Second, replicas{8, 5, 8})
 	w.clear()
-	w.expect("the backlog is gone, and so are they", 2*time.Minute, func(own, beside int) bool { return own == 0 && beside == 0 })
+	w.expect("the backlog is gone, and so are they", 2*time.Minute, replicas{0, 0, 0})
 
 	t.Log("a poison storm")
 	w.send(40)
-	w.expect("the storm starts consumers, by both scalers", 90*time.Second, func(own, beside int) bool { return own >= 4 && beside >= 4 })
+	w.expect("the storm starts consumers, by each scaler", 90*time.Second, replicas{8, 5, 8})
 	w.consumer()
 	eventually(t, time.Minute, "every message has failed and is hidden", func() bool { return w.value("visible") == 0 && w.value("all") == 40 })
-	w.expect("hidden messages start nobody, but for azure-queue, which counts them", 90*time.Second,
-		func(own, beside int) bool { return own == 0 && beside >= 4 })
+	w.expect("hidden messages hold nobody up, but with azure-queue, which counts them", 2*time.Minute, replicas{0, 0, 8})
 	for range 20 { // and it stays so
 		time.Sleep(500 * time.Millisecond)
-		if own, beside := w.replicas("demo-qwatch-orders"), w.replicas("beside"); own != 0 || beside < 4 {
-			t.Fatalf("during the storm: %d replicas by qwatch, %d by azure-queue", own, beside)
+		if now := w.replicas(); now != (replicas{0, 0, 8}) {
+			t.Fatalf("later in the storm there are %s", now)
 		}
 	}
+}
+
+// replicas are those of the chart's group on qwatch's strategy visible, of that on drain, and of the Deployment that KEDA's own
+// azure-queue scaler scales. 40 messages call for 8 of 5 each; and, at 20 s each, 8 at once a replica and 10 s of
+// objective, for 10 replicas to drain them, but for no more than the 5 that have something to do.
+type replicas struct{ visible, drain, beside int }
+
+func (r replicas) String() string {
+	return fmt.Sprintf("%d replicas by visible, %d by drain, %d by azure-queue", r.visible, r.drain, r.beside)
 }
 
 type whole struct {
@@ -136,13 +144,14 @@ func (w *whole) install() {
 config:
   accounts:
     - name: dev
-      connectionString: ${STORAGE}
+      connectionString: "${STORAGE}"
       queues: [{name: orders, objective: {timeInQueue: 10s}}]
   watch: {interval: 1s, idleInterval: 1s}
-  scaling: {peers: ""}
+  scaling: {handlingTime: 20s}
+consumerDefaults: {scaling: {enabled: true, queueLength: 5, maxReplicas: 10, pollingInterval: 2, cooldownPeriod: 5, address: %q}}
 consumers:
   orders:
-    queues:
+    queues: &queues
       - account: dev
         name: orders
         consumer:
@@ -151,8 +160,10 @@ consumers:
           maxDequeueCount: 50
           breaker: false
           retry: {initial: 10m, max: 10m}
-    scaling:
-      {enabled: true, strategy: visible, queueLength: 5, maxReplicas: 10, pollingInterval: 2, cooldownPeriod: 5, address: %q}
+    scaling: {strategy: visible}
+  drained:
+    queues: *queues
+    scaling: {strategy: drain}
 `, w.addrs[2])
 	if err := os.WriteFile(values, []byte(text), 0o600); err != nil {
 		w.Fatal(err)
@@ -273,7 +284,7 @@ func (w *whole) watcher() {
 func (w *whole) createQueue() {
 	w.Helper()
 	file := filepath.Join(w.TempDir(), "create.yaml")
-	if err := os.WriteFile(file, []byte("accounts: [{name: dev, connectionString: ${STORAGE}, queues: [{name: orders, createIfMissing: true}]}]\n"), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte("accounts: [{name: dev, connectionString: \"${STORAGE}\", queues: [{name: orders, createIfMissing: true}]}]\n"), 0o600); err != nil {
 		w.Fatal(err)
 	}
 	w.config = file
@@ -325,25 +336,29 @@ func (w *whole) value(strategy string) float64 {
 	return answer.Value
 }
 
-func (w *whole) replicas(deployment string) int {
-	var d struct{ Spec struct{ Replicas int } }
-	if err := w.cluster.get("/apis/apps/v1/namespaces/queues/deployments/"+deployment, &d); err != nil {
-		return -1
+// replicas returns what the Deployments ask for now; -1 where that cannot be told.
+func (w *whole) replicas() replicas {
+	of := func(deployment string) int {
+		var d struct{ Spec struct{ Replicas int } }
+		if err := w.cluster.get("/apis/apps/v1/namespaces/queues/deployments/"+deployment, &d); err != nil {
+			return -1
+		}
+		return d.Spec.Replicas
 	}
-	return d.Spec.Replicas
+	return replicas{of("demo-qwatch-orders"), of("demo-qwatch-drained"), of("beside")}
 }
 
 // expect waits until the replicas are as they should be, and logs their way there.
-func (w *whole) expect(what string, within time.Duration, holds func(own, beside int) bool) {
+func (w *whole) expect(what string, within time.Duration, want replicas) {
 	w.Helper()
 	begin, last := time.Now(), ""
 	for {
-		own, beside := w.replicas("demo-qwatch-orders"), w.replicas("beside")
-		if now := fmt.Sprintf("%d by qwatch, %d by azure-queue; %g messages, %g visible", own, beside, w.value("all"), w.value("visible")); now != last {
+		got := w.replicas()
+		if now := fmt.Sprintf("%s; %g messages, %g visible", got, w.value("all"), w.value("visible")); now != last {
 			w.Logf("%5.1fs %s", time.Since(w.begin).Seconds(), now)
 			last = now
 		}
-		if holds(own, beside) {
+		if got == want {
 			w.Logf("%5.1fs %s, after %.1fs", time.Since(w.begin).Seconds(), what, time.Since(begin).Seconds())
 			return
 		}
