@@ -20,4 +20,5 @@ func TestDrillAStallKeepsWhatFollowsQuiet(t *testing.T) {
 		return slices.Contains(f.suppressed(t, "orders"), "QwatchHeadLateBudgetBurn")
 	})
 	f.checkOnlyTheStall(t)
+	eventually(t, time.Minute, "the bill is known", func() bool { return f.hasData(t, `sum(qwatch_storage_estimated_monthly_cost)`) })
 }

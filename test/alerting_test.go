@@ -24,6 +24,10 @@ import (
 // faster is how much shorter every duration of the rules is here: a minute is a second.
 const faster = 60
 
+// evaluated is how often rules are, before that. Alerts ask conditions, and conditions what was observed; each waits for its
+// group's turn, so with the usual minute an alert may come three evaluations after the poll.
+const evaluated = 15 * time.Second
+
 // The watcher sees every queue of the account and consumes none; the consumer works on three of them.
 const (
 	watcherConfig = `
@@ -117,7 +121,7 @@ func (f *fleet) generate(t *testing.T, format string) string {
 	if err := os.WriteFile(file, []byte("accounts: [{name: orders, connectionString: UseDevelopmentStorage=true, queues: [{name: orders}]}]\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	r := run(t, nil, "alerts", "generate", "-c", file, "--format", format, "--scale", fmt.Sprint(1./faster))
+	r := run(t, nil, "alerts", "generate", "-c", file, "--format", format, "--scale", fmt.Sprint(1./faster), "--interval", evaluated.String())
 	if r.status != 0 {
 		t.Fatalf("alerts generate: status %d: %s", r.status, r.stderr)
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net"
@@ -29,7 +30,7 @@ type dashboardsPush struct {
 	url, tokenFile, caFile string
 	folder, folderUID      string
 	rules                  bool
-	datasource             string
+	datasource, publicURL  string
 	monthlyBudget          float64
 	dryRun                 bool
 	timeout                time.Duration
@@ -65,6 +66,7 @@ The token is that of a service account with the role Editor, from --token-file o
 	f.StringVar(&p.folderUID, "folder-uid", dashboards.DefaultFolder, "`uid` of the folder")
 	f.BoolVar(&p.rules, "rules", false, "push the alert rules too")
 	f.StringVar(&p.datasource, "datasource", "", "`uid` of the Prometheus data source that the rules ask (default: Grafana's default or only one)")
+	f.StringVar(&p.publicURL, "public-url", "", "`URL` at which people reach Grafana, for the links of alerts to dashboards (default: that of --url)")
 	f.Float64Var(&p.monthlyBudget, "monthly-budget", 0, "`amount` that an account's storage requests may cost a month, for the rules (default: only a cost that doubles is told)")
 	f.BoolVar(&p.dryRun, "dry-run", false, "only show what would be done")
 	f.DurationVar(&p.timeout, "timeout", 30*time.Second, "how long a request may take")
@@ -109,10 +111,7 @@ func (c *cli) dashboardsPush(ctx context.Context, p dashboardsPush) error {
 func (c *cli) openGrafana(p dashboardsPush) (*grafana.Client, error) {
 	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, usagef(format, args...)) }
-	if p.url == "" {
-		p.url = c.getenv(envGrafanaURL)
-	}
-	if p.url == "" {
+	if p.url = cmp.Or(p.url, c.getenv(envGrafanaURL)); p.url == "" {
 		fault("say where Grafana is, with --url or %s", envGrafanaURL)
 	}
 	token := c.getenv(envGrafanaToken)
@@ -139,8 +138,8 @@ func (c *cli) openGrafana(p dashboardsPush) (*grafana.Client, error) {
 	if p.folder == "" || p.folder == "-" {
 		fault("--folder %q: what is pushed needs a folder of its own; name one", p.folder)
 	}
-	if !p.rules && (p.datasource != "" || p.monthlyBudget != 0) {
-		fault("--datasource and --monthly-budget are for --rules")
+	if !p.rules && (p.datasource != "" || p.publicURL != "" || p.monthlyBudget != 0) {
+		fault("--datasource, --public-url and --monthly-budget are for --rules")
 	}
 	if err := errors.Join(faults...); err != nil {
 		return nil, err
@@ -166,7 +165,10 @@ func inClear(address string) bool {
 }
 
 func (c *cli) pushedRules(p dashboardsPush) (*alerts.Rules, error) {
-	cfg := alerts.Config{Runbooks: p.content.runbooks, MonthlyBudget: p.monthlyBudget}
+	cfg := alerts.Config{
+		Runbooks: p.content.runbooks, MonthlyBudget: p.monthlyBudget,
+		Grafana: cmp.Or(p.publicURL, p.url, c.getenv(envGrafanaURL)),
+	}
 	loaded, err := c.loadOptionalConfig()
 	if err != nil {
 		return nil, err

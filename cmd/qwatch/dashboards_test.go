@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -12,6 +13,7 @@ import (
 func TestPushReportsWhatItDid(t *testing.T) {
 	t.Parallel()
 	var wrote []string
+	keep := func([]byte) {}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case r.Header.Get("Authorization") != "Bearer glsa_secret":
@@ -20,6 +22,11 @@ func TestPushReportsWhatItDid(t *testing.T) {
 			w.WriteHeader(http.StatusNotFound)
 		default:
 			wrote = append(wrote, r.Method+" "+r.URL.Path)
+			body, err := io.ReadAll(r.Body)
+			if err != nil {
+				t.Error(err)
+			}
+			keep(body)
 		}
 		_, _ = w.Write([]byte("{}"))
 	}))
@@ -33,6 +40,17 @@ func TestPushReportsWhatItDid(t *testing.T) {
 	if got := out.String(); strings.Count(got, "would create") < 8 || !strings.Contains(got, "qwatch-fleet") {
 		t.Errorf("dry run: %s", got)
 	}
+
+	linked := 0
+	keep = func(body []byte) {
+		linked += strings.Count(string(body), `"dashboard_url":"https://grafana.example.org/d/qwatch-queue?`)
+	}
+	c, out, errs = terminal("", env)
+	args := []string{"dashboards", "push", "--rules", "--datasource", "prom", "--public-url", "https://grafana.example.org"}
+	if status := c.main(t.Context(), args); status != exitDone || linked < 10 || strings.Contains(out.String(), "would") {
+		t.Errorf("with rules: status %d, %d alerts link to the queue's dashboard: %s%s", status, linked, out, errs)
+	}
+	wrote, keep = nil, func([]byte) {}
 
 	c, out, errs = terminal("", env)
 	if status := c.main(t.Context(), []string{"dashboards", "push", "-o", "json"}); status != exitDone || len(wrote) != 6 || errs.Len() != 0 {
