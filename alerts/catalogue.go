@@ -80,6 +80,7 @@ or on ($q) (
   account_queue:queue_poison_messages:max
   unless on ($q) count_over_time(account_queue:queue_poison_messages:max[6h] offset 1m)
   and on ($q) max by ($q) (queue_up{queue_kind="main"} offset 5m)
+  unless on ($q) max by ($q) (queue_up{queue_kind="poison"} offset 5m) == 0
 )`},
 		{name: "account_queue:queue_messages_settled:rate15m", expr: `
 sum by ($q) (rate(queue_messages_processed_total[15m]))

@@ -32,7 +32,7 @@ max by ($q) (
 			description: "On the instance where it is worst, {{ $value | humanizePercentage }} of the deliveries of " + theQueue + " within 15 minutes failed, five at least. They are tried again.",
 		},
 		{
-			name: "QwatchLeaseRenewalsFailing", class: Ticket, scope: Queue, keep: "15m",
+			name: "QwatchLeaseRenewalsFailing", class: Ticket, scope: Queue, wait: "3m", keep: "15m",
 			expr: `
 sum by ($q) (increase(queue_lease_renewal_failures_total[15m])) > 0
 ` + sightless,

@@ -1,7 +1,8 @@
 package alerts
 
-// sightless are the accounts that were out of reach lately: one alert stands for all their queues.
-const sightless = `unless on ($a) count_over_time(account:qwatch_account_unreachable:bool[15m])`
+// sightless are the accounts that were out of reach lately, for longer than a moment: one alert stands for
+// all their queues.
+const sightless = `unless on ($a) count_over_time(account:qwatch_account_unreachable:bool[15m]) >= <evaluations in 5m>`
 
 // aboutQueues returns the alerts about what the watcher sees.
 func aboutQueues() []alert {
@@ -18,8 +19,8 @@ unless on ($a) time() - max by ($a) (qwatch_discovery_last_success_timestamp_sec
 		{
 			name: "QwatchDiscoveredQueueDeleted", class: Ticket, scope: Queue, wait: "2m",
 			expr: `
-group by ($q) (last_over_time(queue_up{queue_kind="main"}[1h]))
-unless on ($q) group by ($q) (queue_up{queue_kind="main"})
+group by ($q) (last_over_time(queue_last_poll_success_timestamp_seconds{queue_kind="main"}[1h]))
+unless on ($q) group by ($q) (queue_last_poll_success_timestamp_seconds{queue_kind="main"})
 and on ($a) time() - max by ($a) (qwatch_discovery_last_success_timestamp_seconds) < <1h>`,
 			summary:     "Queue " + theQueue + " was deleted, or is no longer to be watched.",
 			description: "Discovery listed account " + theAccount + " and did not find " + theQueue + " any more, which it watched within the last hour: the queue was deleted, or is excluded now. Nothing is unreachable. This ends by itself after an hour.",
@@ -50,8 +51,8 @@ max by ($q) (
 		{
 			name: "QwatchQueueSeriesVanished", class: Ticket, scope: Queue, wait: "10m",
 			expr: `
-group by ($q) (last_over_time(queue_up{queue_kind="main"}[1h]))
-unless on ($q) group by ($q) (queue_up{queue_kind="main"})
+group by ($q) (last_over_time(queue_last_poll_success_timestamp_seconds{queue_kind="main"}[1h]))
+unless on ($q) group by ($q) (queue_last_poll_success_timestamp_seconds{queue_kind="main"})
 unless on ($a) group by ($a) (qwatch_discovery_queues)
 unless on (cluster) (
   group by (cluster) (last_over_time(qwatch_build_info[1h]))

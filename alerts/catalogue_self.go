@@ -75,7 +75,7 @@ sum by ($a) (qwatch_storage_estimated_monthly_cost) > 2 * sum by ($a) (qwatch_st
 			name: "QwatchStorageThrottled", class: Ticket, scope: Account, wait: "10m", keep: "10m",
 			expr: `
 sum by ($a) (rate(qwatch_storage_request_duration_seconds_count{result="throttled"}[10m])) > 0.1
-unless on ($a) account:qwatch_account_unreachable:bool`,
+unless on ($a) count_over_time(account:qwatch_account_unreachable:bool[5m]) >= <evaluations in 5m>`,
 			summary:     "Storage account " + theAccount + " throttles.",
 			description: "Account " + theAccount + " answers {{ $value | humanize }} requests a second with \"too many\". Messages are handled more slowly for it.",
 		},
