@@ -53,6 +53,7 @@ func TestLeaderChanges(t *testing.T) {
 		nobody  time.Duration // at most
 		several time.Duration // at most
 		back    bool          // the old leader lives on
+		ails    bool          // and knows that it has no API
 	}{
 		"a leader that ends gives the lease back": {
 			lose:   func(_ *lease, leader *candidate) { leader.end() },
@@ -67,13 +68,13 @@ func TestLeaderChanges(t *testing.T) {
 		},
 		"a leader whose API refuses stops in time": {
 			lose:   func(l *lease, leader *candidate) { l.set(func(l *lease) { l.fail = failing(leader.id) }) },
-			nobody: lease15 + 5*time.Second, back: true,
+			nobody: lease15 + 5*time.Second, back: true, ails: true,
 		},
 		"a leader whose API hangs stops in time": {
 			lose: func(l *lease, leader *candidate) {
 				l.set(func(l *lease) { l.hang = func(id string) bool { return id == leader.id } })
 			},
-			nobody: lease15 + 5*time.Second, back: true,
+			nobody: lease15 + 5*time.Second, back: true, ails: true,
 		},
 		"a leader whose lease somebody else wrote stops": {
 			lose: func(l *lease, leader *candidate) {
@@ -108,6 +109,9 @@ func TestLeaderChanges(t *testing.T) {
 				}
 				if got := leaders(all...); len(got) != 1 {
 					t.Errorf("in the end %q lead", got)
+				}
+				if ails := old.State().Trouble != nil; ails != tt.ails {
+					t.Errorf("the old leader knows of trouble: %v, want %v", ails, tt.ails)
 				}
 				l.set(func(l *lease) { l.fail, l.hang = nil, nil })
 				nobody, several = watched(time.Minute, all...)
@@ -162,6 +166,32 @@ func TestTheLeaseIsGivenBackAfterPollingHasStopped(t *testing.T) {
 		if polls.Load() || l.holder() != "" {
 			t.Errorf("in the end: polls %v, the lease is %q's", polls.Load(), l.holder())
 		}
+	})
+}
+
+// An API that hangs does not keep a leader polling: it is told to stop before anybody else may begin.
+func TestPollingStopsWhileTheAPIHangs(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var l lease
+		var c *candidate
+		var stopped atomic.Pointer[time.Time]
+		c = run(t, &l, "a", func(cfg *cluster.LeaderConfig) {
+			cfg.Changed = func() {
+				if !c.Leads() {
+					now := time.Now()
+					stopped.CompareAndSwap(nil, &now)
+				}
+			}
+		})
+		time.Sleep(time.Minute)
+		hung := time.Now()
+		l.set(func(l *lease) { l.hang = func(string) bool { return true } })
+		time.Sleep(14 * time.Second)
+		if at := stopped.Load(); at == nil || at.Sub(hung) > 10*time.Second {
+			t.Errorf("it was told to stop at %v, and the API hangs since %v", at, hung)
+		}
+		c.end()
 	})
 }
 

@@ -138,6 +138,9 @@ func NewShards(cfg ShardsConfig) (*Shards, error) {
 	}, nil
 }
 
+// Close releases the connections of a shard that does not run.
+func (s *Shards) Close() { s.asker.close() }
+
 // Run asks the other shards whether they live until the context ends; from then on this shard says that it leaves,
 // and owns nothing. It returns nil once they had the time to hear it. It is called once.
 func (s *Shards) Run(ctx context.Context) error {

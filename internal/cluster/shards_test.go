@@ -114,8 +114,12 @@ func TestShardsShare(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork()
-		a, b, c := runShard(t, n, 0, 3), runShard(t, n, 1, 3), runShard(t, n, 2, 3)
+		a := runShard(t, n, 0, 3)
 		time.Sleep(3 * time.Second)
+		b, c := runShard(t, n, 1, 3), runShard(t, n, 2, 3)
+		if _, several := gaps(3*time.Second, a, b, c); several > 0 { // none took what the others are about to take
+			t.Errorf("in the beginning, queues with several for %v", several)
+		}
 		if nobody, several := gaps(5*time.Minute, a, b, c); nobody+several > 0 {
 			t.Errorf("queues without anybody for %v, with several for %v", nobody, several)
 		}
