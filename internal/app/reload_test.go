@@ -395,7 +395,10 @@ func TestAReloadChangesHowQueuesAreWatched(t *testing.T) {
 		r.lacks("http://main/metrics", "qwatch_storage_estimated_monthly_cost")
 		polls := r.value(`queue_polls_total{account="acct",queue_kind="main",queue_name="orders"} `)
 
-		r.reload(text + "watch: {interval: 10s, idleInterval: 10s, series: compact, pricePer10kTransactions: 0.4}\n")
+		r.reload(text + "watch: {interval: 10s, idleInterval: 10s, series: compact, pricePer10kTransactions: 0.4}\ndefaults: [{match: \"o*\", tier: 1}]\n")
+		if want := `"changes":"queues: 1 changed; settings: watch.interval, watch.idleInterval, watch.series, watch.pricePer10kTransactions, defaults"`; !strings.Contains(r.logs.String(), want) {
+			t.Errorf("the log has no %s", want)
+		}
 		settle(5 * time.Minute)
 		r.lacks("http://main/metrics", "queue_last_poll_duration_seconds")
 		r.want("http://main/metrics", 200, `qwatch_storage_estimated_monthly_cost{account="acct"}`)

@@ -14,6 +14,7 @@ type Reloaded struct {
 	Queues    Difference `json:"queues"`
 	Consumers Difference `json:"consumers"` // those that changed drain before they go on with the new settings
 
+	Settings []string `json:"settings,omitempty"`     // what else changed, such as watch.interval
 	Restart  []string `json:"needsRestart,omitempty"` // settings that only a restart applies, each with its place
 	Warnings []string `json:"warnings,omitempty"`     // settings that hardly do what is meant, each with its place
 }
@@ -44,6 +45,9 @@ func (r Reloaded) Changes() string {
 		if len(counts) > 0 {
 			parts = append(parts, d.what+": "+strings.Join(counts, ", "))
 		}
+	}
+	if len(r.Settings) > 0 {
+		parts = append(parts, "settings: "+strings.Join(r.Settings, ", "))
 	}
 	if len(parts) == 0 {
 		return "none"
