@@ -113,7 +113,7 @@ generated:
 
 .PHONY: modules
 modules:
-	for dir in . test test/kubernetes tools; do (cd $$dir && $(GO) mod tidy -diff && $(GO) mod verify); done
+	for dir in . test test/keda test/kubernetes tools; do (cd $$dir && $(GO) mod tidy -diff && $(GO) mod verify); done
 
 ##@ Now and then
 
@@ -129,6 +129,7 @@ fuzz: ## every fuzz target for FUZZTIME each
 
 .PHONY: e2e
 e2e: peers ## the long drills of the test module, beyond what `make test` runs
+	cd test/keda && $(GO) build -o ../../bin/kedaclient . # minutes at first, and not within the time of the tests
 	cd test && $(GO) test -race -tags drill -run Drill -p 1 -timeout 30m -v $(TESTFLAGS) .
 	$(MAKE) cluster
 

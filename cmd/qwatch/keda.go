@@ -40,6 +40,10 @@ What cannot work, or not as it seems to, is a warning on standard error.`,
   qwatch keda generate -c qwatch.yaml orders/orders --strategy drain --target order-workers --max 30
   qwatch keda generate -c qwatch.yaml orders/reports --kind scaledjob --image reports:1.4
   qwatch keda generate -c qwatch.yaml --scaler prometheus --prometheus http://prometheus.monitoring.svc:9090`,
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+			names, directive := c.completeQueue(cmd, nil, prefix)
+			return slices.DeleteFunc(names, func(n string) bool { return slices.Contains(args, n) }), directive
+		},
 		RunE: func(_ *cobra.Command, args []string) error {
 			if strategy != "" {
 				s, err := scaler.ParseStrategy(strategy)
