@@ -1,18 +1,20 @@
 package queue
 
 import (
+	"cmp"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
-	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 )
 
@@ -51,31 +53,54 @@ func (a *Account) BlobService(endpoint string) (BlobService, error) {
 	return BlobService{URL: at.String(), options: o}, nil
 }
 
-// Table returns a client of an Azure table beside the account's queues, signed in to as the account is,
-// rotations included, and told to the account's observer. An empty endpoint is derived from the queue
-// endpoint, NAME.queue.… to NAME.table.…, and for an emulator port 10001 to 10002. The retry policy is the
-// SDK's own. Errors: the endpoint cannot be told or is none; the account's SAS is not for tables; the name is
-// not 3 to 63 letters and digits that begin with a letter. It makes no request.
-func (a *Account) Table(name, endpoint string) (*aztables.Client, error) {
-	at, o, err := a.sibling(tables, endpoint)
-	if err == nil && !tableName.MatchString(name) {
-		err = fmt.Errorf("%q is not the name of a table: 3 to 63 letters and digits, a letter first", name)
-	}
-	var service *aztables.ServiceClient
-	switch {
-	case err != nil:
-	case a.signIn.key != nil:
-		service, err = aztables.NewServiceClientWithSharedKey(at.String(), a.signIn.tableKey, &aztables.ClientOptions{ClientOptions: o})
-	default:
-		service, err = aztables.NewServiceClientWithNoCredential(at.String(), &aztables.ClientOptions{ClientOptions: o})
-	}
-	if err != nil {
-		return nil, fmt.Errorf("table service of account %q: %w", a.cfg.Name, err)
-	}
-	return service.NewClient(name), nil
+// TableService is how to reach the Table service beside an account's queues, signed in to as the account is.
+type TableService struct {
+	// URL is the endpoint, without a trailing slash and never with a SAS.
+	URL string
+
+	options azcore.ClientOptions
 }
 
-var tableName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9]{2,62}$`)
+// Options are as BlobService's: for one SDK client made without a credential.
+func (s TableService) Options() azcore.ClientOptions {
+	return BlobService{options: s.options}.Options()
+}
+
+// TableService returns the account's Table service. An empty endpoint is derived from the queue endpoint,
+// NAME.queue.… to NAME.table.…, and for an emulator port 10001 to 10002. Errors: the endpoint cannot be
+// told or is none; the account's SAS is not for tables. It makes no request.
+func (a *Account) TableService(endpoint string) (TableService, error) {
+	at, o, err := a.sibling(tables, endpoint)
+	if err != nil {
+		return TableService{}, fmt.Errorf("table service of account %q: %w", a.cfg.Name, err)
+	}
+	if a.signIn.key != nil {
+		o.PerRetryPolicies = append(o.PerRetryPolicies, tableSigner{a.signIn})
+	}
+	return TableService{URL: at.String(), options: o}, nil
+}
+
+// tableSigner signs requests to tables with the account's key, in the form called SharedKeyLite: the SDK
+// for tables takes a key only for good, and would be linked into every program.
+// Source: https://learn.microsoft.com/rest/api/storageservices/authorize-with-shared-key
+type tableSigner struct{ in *signIn }
+
+// Do implements policy.Policy.
+func (s tableSigner) Do(req *policy.Request) (*http.Response, error) {
+	r := req.Raw()
+	const date = "x-ms-date"
+	if r.Header.Get(date) == "" {
+		r.Header.Set(date, time.Now().UTC().Format(http.TimeFormat))
+	}
+	resource := "/" + s.in.key.AccountName() + cmp.Or(r.URL.EscapedPath(), "/")
+	if comp := r.URL.Query().Get("comp"); comp != "" {
+		resource += "?comp=" + comp
+	}
+	mac := hmac.New(sha256.New, *s.in.rawKey.Load())
+	mac.Write([]byte(r.Header.Get(date) + "\n" + resource))
+	r.Header.Set("Authorization", "SharedKeyLite "+s.in.key.AccountName()+":"+base64.StdEncoding.EncodeToString(mac.Sum(nil)))
+	return req.Next()
+}
 
 // siblingService is a service beside the queues.
 type siblingService struct {

@@ -12,7 +12,6 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
-	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 )
 
@@ -21,7 +20,7 @@ type signIn struct {
 	account  string // AccountConfig.AccountName
 	endpoint endpoint
 	key      *azqueue.SharedKeyCredential
-	tableKey *aztables.SharedKeyCredential // the same key
+	rawKey   atomic.Pointer[[]byte] // the same key, decoded
 	sas      atomic.Pointer[sasToken]
 	identity azcore.TokenCredential
 
@@ -167,16 +166,22 @@ func (s *signIn) useKey(secret Secret) error {
 		return err
 	}
 	if s.key != nil {
-		return errors.Join(s.key.SetAccountKey(key), s.tableKey.SetAccountKey(key))
+		s.keep(key)
+		return s.key.SetAccountKey(key)
 	}
 	if s.endpoint.account == "" {
 		return errors.New("the endpoint does not tell the storage account that the key belongs to: set accountName")
 	}
-	if s.tableKey, err = aztables.NewSharedKeyCredential(s.endpoint.account, key); err != nil {
-		return err
-	}
+	s.keep(key)
 	s.key, err = azqueue.NewSharedKeyCredential(s.endpoint.account, key)
 	return err
+}
+
+// keep takes the bytes of a key that checkKey has seen.
+func (s *signIn) keep(key string) {
+	if b, err := base64.StdEncoding.DecodeString(key); err == nil {
+		s.rawKey.Store(&b)
+	}
 }
 
 // checkKey returns an account key as the SDK takes it. The decoder's own error is left out: it tells

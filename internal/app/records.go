@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 	"github.com/go-openapi/jsonpointer"
 
 	"github.com/qwatch/qwatch/internal/config"
@@ -82,6 +83,19 @@ func pointedAt(at jsonpointer.Pointer, body []byte) (string, error) {
 	}
 }
 
+// table returns a client of a table in the queue's account.
+func table(q FleetQueue, name, endpoint string) (*aztables.Client, error) {
+	at, err := q.Queue.Account().TableService(endpoint)
+	if err != nil {
+		return nil, err
+	}
+	service, err := aztables.NewServiceClientWithNoCredential(at.URL, &aztables.ClientOptions{ClientOptions: at.Options()})
+	if err != nil {
+		return nil, err
+	}
+	return service.NewClient(name), nil
+}
+
 // failureTable is a failure store whose table is created when it is first needed.
 type failureTable struct {
 	*failures.TablesStore
@@ -90,7 +104,7 @@ type failureTable struct {
 }
 
 func failureStore(q FleetQueue, r *config.FailureRecords) (failures.Store, error) {
-	client, err := q.Queue.Account().Table(r.Table, r.Endpoint)
+	client, err := table(q, r.Table, r.Endpoint)
 	if err != nil {
 		return nil, err
 	}
@@ -120,7 +134,7 @@ type keyTable struct {
 }
 
 func keyStore(q FleetQueue, i *config.Idempotency) (dedup.Store, error) {
-	client, err := q.Queue.Account().Table(i.Table, i.Endpoint)
+	client, err := table(q, i.Table, i.Endpoint)
 	if err != nil {
 		return nil, err
 	}
