@@ -97,7 +97,7 @@ and on ($a) min by ($a) (qwatch_credential_expiry_timestamp_seconds) - time() >=
 			name: "QwatchClockSkew", class: Ticket, scope: Account, wait: "10m",
 			expr:        `max by ($a) (abs(qwatch_clock_skew_seconds)) > 120`,
 			summary:     "The clock of a machine is {{ $value | humanizeDuration }} off the clock of account " + theAccount + ".",
-			description: "Requests signed with a key are refused when the clocks differ by 15 minutes. Ages that qwatch reports are right in any case: they are told by the service's clock.",
+			description: "The clock of a machine that runs qwatch and that of account " + theAccount + " differ by {{ $value | humanizeDuration }}. Requests signed with a key are refused when they differ by 15 minutes. Ages that qwatch reports are right in any case: they are told by the service's clock.",
 		},
 		{
 			name: "QwatchDiscoveryFailing", class: Ticket, scope: Account, wait: "15m",

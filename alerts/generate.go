@@ -106,9 +106,9 @@ func (g generator) owned(a alert) string {
 func dashboardOf(a alert) string {
 	switch a.scope {
 	case Queue:
-		return "/d/qwatch-queue?var-account={{ $labels.account | urlQueryEscape }}&var-queue_name={{ $labels.queue_name | urlQueryEscape }}"
+		return "/d/qwatch-queue?var-account={{ $labels.account | urlquery }}&var-queue_name={{ $labels.queue_name | urlquery }}"
 	case Account:
-		return "/d/qwatch-fleet?var-account={{ $labels.account | urlQueryEscape }}"
+		return "/d/qwatch-fleet?var-account={{ $labels.account | urlquery }}"
 	default:
 		return "/d/qwatch-self"
 	}

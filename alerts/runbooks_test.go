@@ -3,11 +3,13 @@ package alerts_test
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/qwatch/qwatch/alerts"
+	"github.com/qwatch/qwatch/internal/metric"
 )
 
 const runbooks = "../docs/runbooks"
@@ -104,6 +106,48 @@ func TestEveryAlertTellsWhatItMust(t *testing.T) {
 			}
 			if r.Labels["severity"] == "" || r.Labels["origin"] != "qwatch" || r.Class == 0 || r.Scope == 0 {
 				t.Errorf("%s: labels %v, class %v, scope %v", r.Alert, r.Labels, r.Class, r.Scope)
+			}
+		}
+	}
+}
+
+var metricName = regexp.MustCompile(`\b(?:queue|qwatch)_[a-z0-9_]+`)
+
+// TestRunbooksNameMetricsThatExist keeps what somebody types at night from finding nothing.
+func TestRunbooksNameMetricsThatExist(t *testing.T) {
+	t.Parallel()
+	known := map[string]bool{}
+	for _, d := range metric.Catalogue() {
+		known[d.Name] = true
+		for _, l := range d.LabelNames() {
+			known[l] = true
+		}
+		if d.Type == metric.Histogram {
+			known[d.Name+"_count"], known[d.Name+"_bucket"], known[d.Name+"_sum"] = true, true, true
+		}
+	}
+	for _, name := range []string{"qwatch_team", "qwatch_tier", "qwatch_objective"} { // a queue's own metadata
+		known[name] = true
+	}
+	for _, g := range generate(t, alerts.Config{}).Groups {
+		for _, r := range g.Rules {
+			for part := range strings.SplitSeq(r.Record, ":") {
+				known[part] = true
+			}
+		}
+	}
+	pages, err := filepath.Glob(filepath.Join(runbooks, "*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, page := range append(pages, "../docs/alerts.md") {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range metricName.FindAllString(string(text), -1) {
+			if !known[name] {
+				t.Errorf("%s names %s, which is no metric and no label", page, name)
 			}
 		}
 	}

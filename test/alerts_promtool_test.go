@@ -19,6 +19,28 @@ func TestPromtoolAcceptsTheRules(t *testing.T) {
 	}
 }
 
+// TestPromtoolAcceptsWhatTheCommandWrites is about the flags that change expressions and templates.
+func TestPromtoolAcceptsWhatTheCommandWrites(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	config, rules := filepath.Join(folder, "qwatch.yaml"), filepath.Join(folder, "rules.yaml")
+	if err := os.WriteFile(config, []byte("accounts: [{name: a, connectionString: UseDevelopmentStorage=true, queues: [{name: q}]}]\nwatch: {interval: 5m}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, flags := range [][]string{
+		{"--grafana", "https://grafana.example.com", "--monthly-budget", "12.5", "--alert-label", "origin=qwatch"},
+		{"--scale", "0.003", "--interval", "15s"},
+	} {
+		cmd := command(nil, append([]string{"alerts", "generate", "-c", config, "-o", rules}, flags...)...)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%q: %v\n%s", flags, err, out)
+		}
+		if status, out := peer.Promtool(t, "", "check", "rules", "--lint=all", "--lint-fatal", rules); status != 0 {
+			t.Errorf("%q: status %d:\n%s", flags, status, out)
+		}
+	}
+}
+
 // TestAlertsTellTheStories runs the stories, and the tests of each alert, on Debian's promtool.
 func TestAlertsTellTheStories(t *testing.T) {
 	t.Parallel()
