@@ -25,10 +25,13 @@ type triager interface {
 }
 
 // onStorage carries them out on storage.
-type onStorage struct{ triage.Queue }
+type onStorage struct {
+	triage.Queue
+	replayed func(context.Context, poison.Replayed)
+}
 
 func (s onStorage) run(ctx context.Context, cmd triage.Command, sink func(triage.Event) error) error {
-	return triage.Run(ctx, s.Queue, cmd, triage.Hooks{}, sink)
+	return triage.Run(ctx, s.Queue, cmd, triage.Hooks{Replayed: s.replayed}, sink)
 }
 
 func (s onStorage) load(ctx context.Context, r io.Reader, o triage.ImportOptions) (triage.Imported, error) {
@@ -72,7 +75,8 @@ func (c *cli) onPoison(ctx context.Context, name string, f func(context.Context,
 		if t.NoPoison != nil {
 			return usageError{t.NoPoison}
 		}
-		return f(ctx, onStorage{t})
+		log := c.logger()
+		return f(ctx, onStorage{t, func(ctx context.Context, m poison.Replayed) { fleet.Replayed(ctx, name, m, log) }})
 	})
 }
 

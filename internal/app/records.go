@@ -127,6 +127,12 @@ func (t *failureTable) Record(ctx context.Context, f failures.Failure) error {
 	return t.TablesStore.Record(ctx, f)
 }
 
+// Replayed implements failures.Linker.
+func (t *failureTable) Replayed(ctx context.Context, queue, originalID, messageID string, at time.Time) error {
+	t.first.done(ctx)
+	return t.TablesStore.Replayed(ctx, queue, originalID, messageID, at)
+}
+
 // keyTable is a store of keys whose table is created when it is first needed.
 type keyTable struct {
 	store *dedup.TablesStore

@@ -1,12 +1,16 @@
 package app
 
 import (
+	"context"
 	"fmt"
+	"log/slog"
 	"slices"
+	"time"
 
 	"github.com/qwatch/qwatch/internal/triage"
 	"github.com/qwatch/qwatch/internal/web"
 	"github.com/qwatch/qwatch/poison"
+	"github.com/qwatch/qwatch/processor/failures"
 	"github.com/qwatch/qwatch/queue"
 )
 
@@ -33,11 +37,33 @@ func (f *Fleet) Triage(name string) (triage.Queue, error) {
 func (s *service) triaging() *web.Storage {
 	return &web.Storage{
 		Queue: func(account, queue string) (triage.Queue, error) { return s.state().fleet.Triage(fullName(account, queue)) },
-		Replayed: func(account, queue string, _ poison.Replayed) {
+		Replayed: func(ctx context.Context, account, queue string, m poison.Replayed) {
 			s.consumers.Replayed(account, queue)
+			s.state().fleet.Replayed(ctx, fullName(account, queue), m, s.log)
 		},
 	}
 }
 
 // Accounts returns the accounts, in the order of the file.
 func (f *Fleet) Accounts() []*queue.Account { return slices.Clone(f.accounts) }
+
+// linkTimeout bounds the note of a replay, which the next one waits for.
+const linkTimeout = 5 * time.Second
+
+// Replayed notes in the queue's failure records, where it has any, which message a replayed one was before. What
+// cannot be written is logged: it keeps nobody from going on.
+func (f *Fleet) Replayed(ctx context.Context, name string, m poison.Replayed, log *slog.Logger) {
+	q, err := f.Find(name)
+	if err != nil || q.Config.Consumer == nil || q.Config.Consumer.FailureRecords == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), linkTimeout)
+	defer cancel()
+	store, err := failureStore(q, q.Config.Consumer.FailureRecords)
+	if linker, ok := store.(failures.Linker); ok && err == nil {
+		err = linker.Replayed(ctx, q.Name(), m.Entry.MessageID, m.MessageID, q.Account().Now())
+	}
+	if err != nil {
+		log.WarnContext(ctx, "replay not noted in the failure records", "account", q.Config.Account, "queue", q.Name(), "message_id", m.Entry.MessageID, "error", err)
+	}
+}

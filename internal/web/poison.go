@@ -165,12 +165,12 @@ func (a *admin) poison(w http.ResponseWriter, r *storageRequest, op triage.Opera
 // hooks write the audit log, and count.
 func (a *admin) hooks(r *storageRequest, op triage.Operation) triage.Hooks {
 	return triage.Hooks{
-		Replayed: func(_ context.Context, m poison.Replayed) {
+		Replayed: func(ctx context.Context, m poison.Replayed) {
 			act := r.act(string(op))
 			act.MessageID, act.NewMessageID = m.Entry.MessageID, m.MessageID
 			a.audit(r.Request, act)
 			if a.Storage.Replayed != nil {
-				a.Storage.Replayed(act.Account, act.Queue, m)
+				a.Storage.Replayed(ctx, act.Account, act.Queue, m)
 			}
 		},
 		Deleted: func(_ context.Context, e *poison.Entry) {
@@ -197,7 +197,11 @@ func (a *admin) ended(r *storageRequest, op triage.Operation, c triage.Command, 
 // patient lets a request take its time: the server's timeouts are for what is ready at once.
 func patient(w http.ResponseWriter, until time.Time) error {
 	c := http.NewResponseController(w)
-	return errors.Join(c.SetReadDeadline(time.Time{}), c.SetWriteDeadline(until))
+	err := errors.Join(c.SetReadDeadline(time.Time{}), c.SetWriteDeadline(until))
+	if errors.Is(err, http.ErrNotSupported) {
+		return nil // there are none to lift
+	}
+	return err
 }
 
 // whole answers when everything is done.
@@ -341,7 +345,7 @@ func (s *eventWriter) write(b []byte, atOnce bool) error {
 
 // extend gives the reader its time again.
 func (s *eventWriter) extend() error {
-	return http.NewResponseController(s.w).SetWriteDeadline(time.Now().Add(streamPause))
+	return patient(s.w, time.Now().Add(streamPause))
 }
 
 func (s *eventWriter) flush() error {

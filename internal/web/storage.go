@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"sync"
@@ -17,7 +18,7 @@ type Storage struct {
 	// Queue returns the main queue of that name. Its error is told to the client.
 	Queue func(account, queue string) (triage.Queue, error)
 	// Replayed counts a message that was put back on its queue, if set.
-	Replayed func(account, queue string, r poison.Replayed)
+	Replayed func(ctx context.Context, account, queue string, r poison.Replayed)
 }
 
 // Limits of the requests that call storage.

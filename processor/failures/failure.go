@@ -29,6 +29,10 @@ type Failure struct {
 	TraceParent    string          `json:"traceparent,omitempty"`
 	Attempts       []Attempt       `json:"attempts,omitempty"` // that failed, in their order; List leaves them out
 	Body           *Body           `json:"body,omitempty"`     // nil: not kept
+	// ReplayOf is the id that the message had before it was replayed; "" when it was not, as far as is known.
+	// List leaves it out.
+	ReplayOf   string    `json:"replayOf,omitempty"`
+	ReplayedAt time.Time `json:"replayedAt,omitzero"`
 }
 
 // Cause is one error of a chain.

@@ -145,13 +145,19 @@ func (s *TablesStore) Load(ctx context.Context, queue, messageID string) (Failur
 	}
 	f := Failure{Queue: queue, MessageID: messageID}
 	var attempts []Attempt
+	var replayOf string
+	var replayedAt time.Time
 	for _, row := range rows {
-		if isRecord(row) {
+		switch row.Text(propKind) {
+		case kindFailure:
 			f = failureOf(row)
-		} else {
+		case kindReplay:
+			replayOf, replayedAt = row.Text(propReplayOf), row.Time(propAt)
+		default:
 			attempts = append(attempts, attemptOf(row))
 		}
 	}
+	f.ReplayOf, f.ReplayedAt = replayOf, replayedAt
 	slices.SortFunc(attempts, func(a, b Attempt) int { return a.Number - b.Number })
 	f.Attempts = attempts
 	return f, nil
@@ -216,7 +222,7 @@ const keys = "PartitionKey,RowKey," + propKind
 func (s *TablesStore) rows(ctx context.Context, queue, messageID, properties string) ([]table.Row, error) {
 	key := escape(messageID)
 	q := table.Query{
-		// An attempt's row is the message's, '!' and two digits; '"' is the character after '!'.
+		// An attempt's row is the message's, '!' and two digits, a replay's '!replay'; '"' is the character after '!'.
 		Filter: fmt.Sprintf("PartitionKey eq '%s' and RowKey ge '%s' and RowKey lt '%s\"'", escape(queue), key, key),
 		Select: properties,
 	}
