@@ -155,6 +155,7 @@ func TestWhatOthersSayIsInert(t *testing.T) {
 					t.Errorf("%s has %s", target, found)
 				}
 			}
+			text = regexp.MustCompile(`"[^"<>]*"`).ReplaceAllString(text, `""`) // what is quoted well is a value
 			if strings.Contains(text, " style=") || regexp.MustCompile(`<[^>]*\son\w+=`).MatchString(text) {
 				t.Errorf("%s has inline style or a handler", target)
 			}
@@ -192,7 +193,7 @@ func TestTricksWithPathsAndHeaders(t *testing.T) {
 			"/queues/acct/%3Cscript%3E":                 404,
 			"/view/queues/acct/%3Cscript%3E":            404,
 			"/assets/":                                  404,
-			"/assets/../page.go":                        301, // to where it points, which is nothing
+			"/assets/../page.go":                        404, // by way of where it points
 			"/assets/%2e%2e/page.go":                    404,
 			"/assets/page.html":                         404,
 			"/assets/layout.html":                       404,
