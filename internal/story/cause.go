@@ -75,7 +75,12 @@ func (c *Cause) names() []string {
 
 // causes finds what is wrong, the worst first.
 func (r *Recorder) causes(snap *collector.Snapshot, procs []processor.Status) []Cause {
-	f := finder{Recorder: r, snap: snap, groups: map[groupKey]*Cause{}, errors: map[groupKey]string{}}
+	f := finder{Recorder: r, snap: snap, groups: map[groupKey]*Cause{}, errors: map[groupKey]string{}, open: map[Name]bool{}}
+	for i := range procs {
+		if procs[i].BreakerOpen {
+			f.open[Name{procs[i].Account, procs[i].Queue}] = true
+		}
+	}
 	f.accounts()
 	f.dying()
 	for i := range snap.Queues {
@@ -105,6 +110,7 @@ type finder struct {
 	errors map[groupKey]string // one of them at length
 	order  []groupKey
 	stalls []*collector.QueueState
+	open   map[Name]bool // queues whose handlers fail as a whole: that is why they stall
 }
 
 func (f *finder) group(k groupKey) *Cause {
@@ -146,6 +152,7 @@ func (f *finder) queue(s *collector.QueueState) {
 		}
 		f.group(groupKey{CauseGrowing, s.Account, ""}).add(n, s.Since)
 	case s.Kind != collector.KindMain:
+	case s.Status == collector.StatusStalled && f.open[n]:
 	case s.Status == collector.StatusStalled:
 		f.stalls = append(f.stalls, s)
 	case s.Status == collector.StatusFallingBehind:

@@ -68,7 +68,7 @@ func TestOneCauseIsFoundForManyQueues(t *testing.T) {
 		"a handler endpoint that is down for two consumers": {
 			fleet: func(_ *testing.T, r *rig) {
 				for _, q := range []string{"q", "r"} {
-					r.states = append(r.states, state("a", q, nil))
+					r.states = append(r.states, state("a", q, stalled(time.Minute))) // for that very reason
 					r.settings["a/"+q] = story.Settings{Handler: "http://orders.example:80"}
 					r.procs = append(r.procs, processor.Status{Account: "a", Queue: q, State: processor.StateRunning, BreakerOpen: true, BreakerAge: 3 * time.Minute})
 				}
