@@ -329,9 +329,10 @@ func (f *fleet) checkStall(t *testing.T) {
 }
 
 // checkOnlyTheStall finds nobody told of what only follows from the stall. TestDrillAStallKeepsWhatFollowsQuiet waits for it.
+// QwatchHeadOfQueueStuck is not among it: with an objective as short as this one's it comes at the same time, and may come first.
 func (f *fleet) checkOnlyTheStall(t *testing.T) {
 	t.Helper()
-	for _, follows := range []string{"QwatchHeadOfQueueStuck", "QwatchBacklogGrowing", "QwatchBacklogPredictedLate", "QwatchHeadLateBudgetBurn"} {
+	for _, follows := range []string{"QwatchBacklogGrowing", "QwatchBacklogPredictedLate", "QwatchHeadLateBudgetBurn"} {
 		if f.pages.got(follows, "orders") {
 			t.Errorf("somebody was told of %s too", follows)
 		}
