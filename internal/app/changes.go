@@ -37,12 +37,14 @@ func changes(before, next *state) web.Reloaded {
 	var settings []string
 	differing(&settings, "watch", reflect.ValueOf(before.config.Watch), reflect.ValueOf(next.config.Watch))
 	restart := sharingDiffers(before.config.Watch, next.config.Watch)
-	settings = slices.DeleteFunc(settings, func(s string) bool { return slices.ContainsFunc(restart, func(r string) bool { return strings.HasPrefix(r, s) }) })
+	settings = slices.DeleteFunc(settings, func(s string) bool {
+		return slices.ContainsFunc(restart, func(r string) bool { return strings.HasPrefix(r, s) })
+	})
 	if !reflect.DeepEqual(before.config.Defaults, next.config.Defaults) {
 		settings = append(settings, "defaults")
 	}
 	return web.Reloaded{
-		Settings: settings,
+		Settings:  settings,
 		Accounts:  compare(accounts(before), accounts(next)),
 		Queues:    compare(queues(before), queues(next)),
 		Consumers: compare(consumers(before), consumers(next)),
