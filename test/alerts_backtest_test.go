@@ -62,8 +62,7 @@ func recordedHour() *scenario.Scenario {
 	return s
 }
 
-// TestBacktestFindsTheIncidents asks a real Prometheus that holds that hour, once without and once with an
-// idea of how the same alerts are told as a table.
+// TestBacktestFindsTheIncidents asks a real Prometheus that holds that hour.
 func TestBacktestFindsTheIncidents(t *testing.T) {
 	begin := time.Now().Add(-3 * time.Hour).Truncate(time.Minute)
 	folder := t.TempDir()
@@ -129,4 +128,8 @@ func TestBacktestFindsTheIncidents(t *testing.T) {
 		t.Errorf("what would have fired (-want +got):\n%s", diff)
 	}
 	t.Logf("%s", run())
+	// With --recorded the rules are not written out, and this Prometheus never recorded anything.
+	if out := string(run("--recorded", "-o", "json")); out != "[]\n" {
+		t.Errorf("of series that nobody recorded: %s", out)
+	}
 }
