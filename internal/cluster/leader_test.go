@@ -144,8 +144,7 @@ func TestTheLeaseIsGivenBackAfterPollingHasStopped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var l lease
 		var polls atomic.Bool
-		var c *candidate
-		c = run(t, &l, "a", func(cfg *cluster.LeaderConfig) {
+		c := run(t, &l, "a", func(cfg *cluster.LeaderConfig, c *candidate) {
 			cfg.Changed = func() {
 				if c.Leads() {
 					polls.Store(true)
@@ -174,9 +173,8 @@ func TestPollingStopsWhileTheAPIHangs(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var l lease
-		var c *candidate
 		var stopped atomic.Pointer[time.Time]
-		c = run(t, &l, "a", func(cfg *cluster.LeaderConfig) {
+		c := run(t, &l, "a", func(cfg *cluster.LeaderConfig, c *candidate) {
 			cfg.Changed = func() {
 				if !c.Leads() {
 					now := time.Now()
@@ -249,7 +247,7 @@ func TestForwardToTheLeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var l lease
 		n := newNetwork()
-		peers := func(cfg *cluster.LeaderConfig) { cfg.Peers.Transport = n }
+		peers := func(cfg *cluster.LeaderConfig, _ *candidate) { cfg.Peers.Transport = n }
 		a := run(t, &l, "a", peers)
 		time.Sleep(5 * time.Second)
 		b := run(t, &l, "b", peers)

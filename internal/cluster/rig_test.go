@@ -206,12 +206,12 @@ type candidate struct {
 }
 
 // run has a replica take part in the election for a lease until it is stopped.
-func run(t *testing.T, l *lease, name string, change func(*cluster.LeaderConfig)) *candidate {
+func run(t *testing.T, l *lease, name string, change func(*cluster.LeaderConfig, *candidate)) *candidate {
 	t.Helper()
 	c := &candidate{id: cluster.Identity(name, "http://"+name+":9780"), done: make(chan struct{})}
 	cfg := cluster.LeaderConfig{Lock: l.lock, Logger: c.logs.logger()}
 	if change != nil {
-		change(&cfg)
+		change(&cfg, c)
 	}
 	var err error
 	if c.Leader, err = cluster.NewLeader(cfg); err != nil {

@@ -1,7 +1,9 @@
 package cluster_test
 
 import (
+	"context"
 	"encoding/pem"
+	"errors"
 	"io"
 	"log"
 	"net/http"
@@ -41,7 +43,11 @@ func TestPeersByTLS(t *testing.T) {
 			var answer *cluster.Answer
 			if err == nil {
 				t.Cleanup(s.Close)
-				answer, err = s.Ask(t.Context(), server.URL, "/x")
+				for range 50 { // on a machine that is busy, a handshake may take too long for an answer in time
+					if answer, err = s.Ask(t.Context(), server.URL, "/x"); !errors.Is(err, context.DeadlineExceeded) {
+						break
+					}
+				}
 			}
 			switch {
 			case tt.fault == "" && (err != nil || string(answer.Body) != "hello"):
