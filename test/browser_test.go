@@ -32,6 +32,9 @@ func demo(t *testing.T, args ...string) (url string, p *peer.Process) {
 
 func TestBrowserShowsTheDemo(t *testing.T) {
 	url, _ := demo(t)
+	if shots() != "" {
+		time.Sleep(3 * time.Minute) // for pictures with some past in them
+	}
 	var seen struct{ Minor []string }
 	peer.Browse(t, "demo.js", shots(), map[string]string{"url": url}, &seen)
 	if len(seen.Minor) > 0 {

@@ -199,6 +199,7 @@ func rowOf(states []collector.QueueState, p *processor.Status, now time.Time) Ro
 		}
 		if s.Up == collector.No && s.Exists != collector.No {
 			row.Reason = string(s.Reason)
+			level(LevelWarn)
 		}
 		if s.Loss.Known && (row.LossSeconds == 0 || s.Loss.In.Seconds() < row.LossSeconds) {
 			row.LossSeconds = max(1, s.Loss.In.Seconds())
