@@ -295,8 +295,9 @@ func TestDrillKEDAAsksPrometheus(t *testing.T) {
 global: {scrape_interval: 500ms, scrape_timeout: 500ms}
 scrape_configs: [{job_name: qwatch, static_configs: [{targets: [%q]}]}]
 `, strings.TrimPrefix(s.main, "http://")))
-	eventually(t, 30*time.Second, "Prometheus knows the queues", func() bool {
-		return len(prometheus.Query(t, `queue_approximate_messages{queue_kind="main"} > 0`)) == 2
+	// KEDA asks about the present second's beginning.
+	eventually(t, 30*time.Second, "Prometheus has known the queues for a while", func() bool {
+		return len(prometheus.Query(t, `queue_approximate_messages{queue_kind="main"} offset 3s > 0`)) == 2
 	})
 	var triggers []kedaTrigger
 	wants := []float64{20, 20, 20, 1, 50, 50, 50, 3}
