@@ -12,9 +12,9 @@ import (
 func silent() []*scenario.Scenario {
 	var all []*scenario.Scenario
 	quiet := func(name string, fill func(*scenario.Scenario)) {
-		s := story("silent: "+name, 150)
+		s := story("silent: "+name, 100)
 		fill(s)
-		s.Silent(10, 16, 30, 45, 51, 62, 63, 64, 65, 70, 76, 90, 120, 150)
+		s.Silent(10, 16, 30, 45, 51, 62, 63, 64, 65, 70, 76, 90, 100)
 		all = append(all, s)
 	}
 	settings := scenario.Settings{Objective: 300, Ratio: 0.99, HandlerLimit: 600}

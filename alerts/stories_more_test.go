@@ -123,7 +123,7 @@ func moreStories() []*scenario.Scenario {
 		s.Silent(m)
 	}
 
-	s = add(story("forgotten queue, discovered, nobody has consumed for hours", 240))
+	s = add(story("forgotten queue, discovered, nobody has consumed for hours", 60))
 	s.Watch(scenario.ID{Account: "a", Queue: "forgotten"}, scenario.Settings{}, func(m int) view {
 		v := view{Count: 3, Visible: 3, Age: float64(m) * 60, Head: float64(m) * 60, Status: "unknown"}
 		if m > 6 {
@@ -263,11 +263,11 @@ func moreStories() []*scenario.Scenario {
 	s.Silent(19)
 	s.Fires(31, "QwatchConsumerStalled critical a/orders cluster=prod")
 
-	s = add(story("a healthy busy Functions queue, discovered, no settings at all", 300))
+	s = add(story("a healthy busy Functions queue, discovered, no settings at all", 150))
 	s.Watch(orders(""), scenario.Settings{}, func(m int) view {
 		return view{Count: 500 + float64(m%3), Visible: 32, Age: 40, Head: 0, Attempts: float64(m % 2), Status: "ok"}
 	})
-	s.Silent(15, 60, 120, 300)
+	s.Silent(15, 60, 120, 150)
 
 	s = add(story("a .NET consumer whose series lack account", 90))
 	s.Watch(orders("1"), scenario.Settings{}, func(m int) view {

@@ -96,7 +96,7 @@ func stories() []*scenario.Scenario {
 	}))
 	s.Fires(25, "QwatchPoisonMessages"+warning)
 
-	s = add(story("poison storm while an operator purges every 20 minutes", 180))
+	s = add(story("poison storm while an operator purges every 20 minutes", 120))
 	s.Watch(orders("1"), scenario.Settings{}, func(m int) view {
 		v := fine(m)
 		if m >= 20 {
@@ -104,7 +104,7 @@ func stories() []*scenario.Scenario {
 		}
 		return v
 	})
-	for m := 40; m < 180; m += 7 {
+	for m := 40; m < 120; m += 7 {
 		s.Only(m, "QwatchPoisonGrowing", "QwatchPoisonGrowing"+critical)
 	}
 
@@ -116,7 +116,7 @@ func stories() []*scenario.Scenario {
 	})
 	s.Fires(60, "QwatchPoisonMessages"+warning)
 
-	s = add(story("slow drip: one bad message every 4 minutes for hours", 300))
+	s = add(story("slow drip: one bad message every 4 minutes for hours", 180))
 	s.Watch(consumed("1"), scenario.Settings{}, func(m int) view {
 		v := fine(m)
 		v.Poison = float64(m / 4)
@@ -129,7 +129,7 @@ func stories() []*scenario.Scenario {
 		}
 		return w
 	})
-	for _, m := range []int{60, 180, 300} {
+	for _, m := range []int{60, 120, 180} {
 		s.Only(m, poisonOnly, "QwatchPoisonMessages"+warning)
 		s.Only(m, "QwatchConsumerStalled|QwatchFailureBudgetBurn", fastOnly(m)...)
 	}
@@ -240,7 +240,7 @@ func stories() []*scenario.Scenario {
 		if dense {
 			name += ", ten a second"
 		}
-		s = add(story(name, 400))
+		s = add(story(name, 220))
 		s.Watch(consumed("1"), scenario.Settings{Objective: 300, Ratio: 0.99}, func(m int) view {
 			v := view{Count: 240 + float64(m%5), Status: "hidden"}
 			if dense {
@@ -257,10 +257,10 @@ func stories() []*scenario.Scenario {
 			}
 			return w
 		})
-		s.Silent(20, 70, 130, 390)
+		s.Silent(20, 70, 130, 220)
 	}
 
-	s = add(story("scheduled ahead, and only watched", 300))
+	s = add(story("scheduled ahead, and only watched", 130))
 	s.Watch(orders("1"), scenario.Settings{Objective: 300, Ratio: 0.99}, func(m int) view {
 		v := view{Count: 240, Status: "hidden"}
 		if m%4 == 0 {
@@ -268,7 +268,7 @@ func stories() []*scenario.Scenario {
 		}
 		return v
 	})
-	s.Silent(30, 70, 130, 290)
+	s.Silent(30, 70, 130)
 	return append(all, moreStories()...)
 }
 

@@ -161,7 +161,7 @@ func Promtool(t testing.TB, stdin string, args ...string) (status int, output st
 	if err != nil {
 		t.Fatalf("run promtool: %v", err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Stdin = strings.NewReader(stdin)
