@@ -347,3 +347,34 @@ func FuzzParseWork(f *testing.F) {
 		}
 	})
 }
+
+// Names that nobody watches, which an account with discovery lets through, leave nothing behind.
+func TestQuestionsAboutNothingAreForgotten(t *testing.T) {
+	t.Parallel()
+	asked := 0
+	s := New(Config{
+		State: func(_, queue string) (collector.QueueState, bool) {
+			return collector.QueueState{Account: "acct", Queue: queue}, queue == "orders"
+		},
+		Known: func(_, _ string) (Settings, bool) { return Settings{}, true },
+		Asked: func(_, _ string) { asked++ },
+	})
+	for i := range 1000 {
+		if _, err := s.Ask(t.Context(), "acct", fmt.Sprint("nothing-", i), StrategyAll); err == nil {
+			t.Fatal("a value of nothing")
+		}
+	}
+	if _, err := s.Ask(t.Context(), "acct", "orders", StrategyAll); err == nil {
+		t.Fatal("a value before the first poll")
+	}
+	var ages []string
+	s.Ages(func(_, queue string, age time.Duration) {
+		if age < 0 || age > time.Hour {
+			t.Errorf("%s: %v", queue, age)
+		}
+		ages = append(ages, queue)
+	})
+	if len(ages) != 1 || ages[0] != "orders" || asked != 1 {
+		t.Errorf("ages of %q, told of %d questions", ages, asked)
+	}
+}

@@ -148,12 +148,12 @@ func (s *Scaler) Own(account, queue string, strategy Strategy) (Answer, error) {
 		return Answer{}, failed(NotConfigured, "queue %s/%s is not configured", account, queue)
 	}
 	now := time.Now()
-	s.note(key{account, queue}, question{now, strategy})
-	s.cfg.Asked(account, queue)
 	state, ok := s.cfg.State(account, queue)
 	if !ok {
 		return Answer{}, failed(Unknown, "queue %s/%s is not watched yet: discovery has not found it", account, queue)
 	}
+	s.note(key{account, queue}, question{now, strategy}) // of what is watched only: names are anybody's
+	s.cfg.Asked(account, queue)
 	a, err := decide(strategy, s.facts(state, settings, now))
 	if err != nil {
 		return Answer{}, failed(Unknown, "queue %s/%s: %s", account, queue, err)
