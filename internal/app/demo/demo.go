@@ -93,7 +93,7 @@ func Run(ctx context.Context, o Options) (err error) {
 	}
 	g.Go(func() error { return serve(around, web.NewServer(handlers(d), o.Logger), listener) })
 
-	cfg, file, remove, err := o.configure(service, "http://"+listener.Addr().String())
+	cfg, file, op, remove, err := o.configure(service, "http://"+listener.Addr().String())
 	if err != nil {
 		return err
 	}
@@ -106,11 +106,11 @@ func Run(ctx context.Context, o Options) (err error) {
 		}
 		return err
 	}
-	return o.run(ctx, cfg, file, service, d)
+	return o.run(ctx, cfg, file, op, service, d)
 }
 
 // run runs qwatch and the producers.
-func (o Options) run(ctx context.Context, cfg *config.Config, file string, service *Service, d *dice) error {
+func (o Options) run(ctx context.Context, cfg *config.Config, file string, op operator, service *Service, d *dice) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	var producers errgroup.Group
@@ -126,7 +126,7 @@ func (o Options) run(ctx context.Context, cfg *config.Config, file string, servi
 			for _, p := range producersFor(r.Fleet, d) {
 				producers.Go(func() error { return p.run(ctx) })
 			}
-			if err := o.summarize(r, file, service); err != nil {
+			if err := o.summarize(r, file, op, service); err != nil {
 				o.Logger.Error("write summary", "error", err)
 			}
 		},
@@ -150,11 +150,7 @@ func (o Options) listen(ctx context.Context, what, flag, address string) (net.Li
 // configure loads the demo's configuration, by way of a file that other commands can use
 // too. Where no file can be written, as in an image without a temporary directory, file
 // is empty.
-func (o Options) configure(service *Service, handlers string) (cfg *config.Config, file string, remove func(), err error) {
-	text, err := configFile(service.ConnectionString(), handlers, o.Listen, o.Probes, o.GRPC)
-	if err != nil {
-		return nil, "", nil, err
-	}
+func (o Options) configure(service *Service, handlers string) (cfg *config.Config, file string, op operator, remove func(), err error) {
 	remove = func() {}
 	dir, err := os.MkdirTemp("", "qwatch-demo-")
 	if err == nil {
@@ -164,18 +160,24 @@ func (o Options) configure(service *Service, handlers string) (cfg *config.Confi
 			}
 		})
 		file = filepath.Join(dir, "qwatch.yaml")
+		op, err = newOperator(dir)
+	}
+	text, broken := configFile(service.ConnectionString(), handlers, o.Listen, o.Probes, o.GRPC, op.file)
+	if broken == nil && err == nil {
 		err = os.WriteFile(file, text, 0o600)
 	}
 	if err != nil {
 		file = ""
 		o.Notice(fmt.Sprintf("no configuration file for other commands: %v", err))
 	}
-	cfg, _, err = config.Parse(cmp.Or(file, "qwatch.yaml"), text, nil)
+	if err = broken; err == nil {
+		cfg, _, err = config.Parse(cmp.Or(file, "qwatch.yaml"), text, nil)
+	}
 	if err != nil {
 		remove()
-		return nil, "", nil, fmt.Errorf("read the demo's configuration: %w", err)
+		return nil, "", op, nil, fmt.Errorf("read the demo's configuration: %w", err)
 	}
-	return cfg, file, remove, nil
+	return cfg, file, op, remove, nil
 }
 
 // past gives the queues their history, before anything watches them.

@@ -106,7 +106,7 @@ accounts:
 {{- end}}
 {{- end}}
 watch: {interval: 2s, idleInterval: 2s, patience: 30s}
-server: {listen: "{{.Listen}}", probes: "{{.Probes}}", grpc: "{{.GRPC}}"}
+server: {listen: "{{.Listen}}", probes: "{{.Probes}}", grpc: "{{.GRPC}}"{{with .Tokens}}, tokensFile: "{{.}}"{{end}}}
 scaling: {handlingTime: 1s}
 `))
 
@@ -119,13 +119,13 @@ type fileCharacter struct {
 }
 
 // configFile writes the configuration for a service, a handler server and listeners.
-func configFile(connection, handlers, listen, probes, grpc string) ([]byte, error) {
+func configFile(connection, handlers, listen, probes, grpc, tokens string) ([]byte, error) {
 	chars := characters()
 	data := struct {
-		Account, ConnectionString, Handlers, Listen, Probes, GRPC string
-		Drain                                                     time.Duration
-		Characters                                                []fileCharacter
-	}{account, connection, handlers, listen, probes, grpc, drainTimeout, make([]fileCharacter, 0, len(chars))}
+		Account, ConnectionString, Handlers, Listen, Probes, GRPC, Tokens string
+		Drain                                                             time.Duration
+		Characters                                                        []fileCharacter
+	}{account, connection, handlers, listen, probes, grpc, tokens, drainTimeout, make([]fileCharacter, 0, len(chars))}
 	for _, c := range chars {
 		data.Characters = append(data.Characters, fileCharacter{c.name, c.consumed, c.concurrency, c.visibility, c.retry})
 	}

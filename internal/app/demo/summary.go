@@ -10,7 +10,7 @@ import (
 )
 
 // summarize tells what runs and where to look.
-func (o Options) summarize(r app.Running, file string, service *Service) error {
+func (o Options) summarize(r app.Running, file string, op operator, service *Service) error {
 	var b bytes.Buffer
 	main := "http://" + r.Main.String()
 	probes := main
@@ -32,6 +32,9 @@ func (o Options) summarize(r app.Running, file string, service *Service) error {
 	if file != "" {
 		fmt.Fprintf(tw, "  configuration\t%s (removed at the end)\n", file)
 	}
+	if op.token != "" {
+		fmt.Fprintf(tw, "  operator\t%s (the page asks for it: to pause, to look into poison, to replay)\n", op.token)
+	}
 	_ = tw.Flush() // into memory
 
 	b.WriteString("\nWhat there is to see:\n\n")
@@ -52,6 +55,13 @@ func (o Options) summarize(r app.Running, file string, service *Service) error {
 		} {
 			fmt.Fprintf(&b, "  %s %s\n", o.Command, args)
 		}
+	}
+	ask := ""
+	if r.Main.String() != "127.0.0.1:9780" {
+		ask = " --server " + main
+	}
+	for _, args := range []string{"top", "why " + account + "/payments", "tune"} {
+		fmt.Fprintf(&b, "  %s %s%s\n", o.Command, args, ask)
 	}
 	fmt.Fprintf(&b, "  curl -s %s/metrics | grep queue_messages_dead_lettered_total\n", main)
 	if !isDefaultProbes(r.Probes) {
