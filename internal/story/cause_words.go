@@ -168,16 +168,17 @@ func (f *finder) sayStalled(c *Cause, queues, first string) {
 }
 
 func (f *finder) pausedBy(names []Name) string {
-	for _, e := range f.log.latest(1, func(e *Event) bool {
+	latest := f.log.latest(1, func(e *Event) bool {
 		return e.Kind == EventPaused && slices.Contains(names, Name{e.Account, e.Queue})
-	}) {
-		by := ""
-		if e.By != "" {
-			by = " by " + e.By
-		}
-		return e.Queue + " was paused" + by + " " + Duration(f.snap.At.Sub(e.At)) + " ago"
+	})
+	if len(latest) == 0 {
+		return ""
 	}
-	return ""
+	e, by := latest[0], ""
+	if e.By != "" {
+		by = " by " + e.By
+	}
+	return e.Queue + " was paused" + by + " " + Duration(f.snap.At.Sub(e.At)) + " ago"
 }
 
 func openFor(since, now time.Time) string {

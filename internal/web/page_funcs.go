@@ -192,9 +192,15 @@ type column struct {
 
 func columns(q fleetQuery) []column {
 	out := []column{
-		{Key: "queue", Name: "Queue", Class: "c-queue"}, {Key: "status", Name: "Status", Class: "c-status"}, {Key: "messages", Name: "Messages", Class: "n c-messages"},
-		{Name: "Trend", Class: "c-trend"}, {Key: "oldest", Name: "Oldest", Class: "n c-oldest"}, {Key: "poison", Name: "Poison", Class: "n c-poison"},
-		{Key: "drain", Name: "Forecast", Class: "n c-drain"}, {Key: "handlers", Name: "Consumer", Class: "c-consumer"}, {Key: "read", Name: "Read", Class: "n c-read"},
+		{Key: "queue", Name: "Queue", Class: "c-queue"},
+		{Key: "status", Name: "Status", Class: "c-status"},
+		{Key: "messages", Name: "Messages", Class: "n c-messages"},
+		{Name: "Trend", Class: "c-trend"},
+		{Key: "oldest", Name: "Oldest", Class: "n c-oldest"},
+		{Key: "poison", Name: "Poison", Class: "n c-poison"},
+		{Key: "drain", Name: "Forecast", Class: "n c-drain"},
+		{Key: "handlers", Name: "Consumer", Class: "c-consumer"},
+		{Key: "read", Name: "Read", Class: "n c-read"},
 	}
 	for i := range out {
 		c := &out[i]
