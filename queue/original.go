@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/qwatch/qwatch/queue/encryption"
@@ -153,8 +154,11 @@ func (m *Message) Mark(ctx context.Context, rec Record, at time.Time, visibility
 	return m.update(ctx, text, visibility, Unsettled)
 }
 
-// marked is the text of a marked copy: compressed when it is too long otherwise, and then without the
-// attempts.
+// markRoom is what a mark takes, at most.
+const markRoom = 40
+
+// marked is the text of a marked copy: compressed when it is too long otherwise, then without the attempts,
+// and at last without the end of the reason.
 func (m *Message) marked(ctx context.Context, e *Envelope) (string, error) {
 	small := *e.compressed()
 	rec := *e.Record
@@ -168,8 +172,11 @@ func (m *Message) marked(ctx context.Context, e *Envelope) (string, error) {
 	smaller, bare := small, rec
 	bare.Attempts = nil
 	smaller.Record = &bare
+	smallest, short := smaller, bare
+	short.Reason = strings.ToValidUTF8(short.Reason[:max(0, len(short.Reason)-markRoom)], "")
+	smallest.Record = &short
 	var err error
-	for _, try := range []*Envelope{e, &small, &smaller} {
+	for _, try := range []*Envelope{e, &small, &smaller, &smallest} {
 		var w wire
 		if w, err = m.q.wire(ctx); err != nil {
 			return "", err
