@@ -19,7 +19,7 @@ type CanaryOutcome string
 const (
 	CanaryPassed    CanaryOutcome = "passed"    // none was seen to fail
 	CanaryFailed    CanaryOutcome = "failed"    // one is on the poison queue again, or the poison queue grew
-	CanaryUnhandled CanaryOutcome = "unhandled" // one still waits on its queue: does anybody consume it?
+	CanaryUnhandled CanaryOutcome = "unhandled" // one still waits on its queue, or may: does anybody consume it?
 )
 
 // Canary is the trial that goes before a replay.
@@ -123,6 +123,10 @@ func (c *canary) overdue(ctx context.Context) error {
 			c.Outcome = CanaryUnhandled
 			return fmt.Errorf("%w: after %v they still wait on %s", ErrCanary, c.wait, c.q)
 		}
+	}
+	if len(peeked.Messages) == queue.MaxReceive { // they may lie behind these
+		c.Outcome = CanaryUnhandled
+		return fmt.Errorf("%w: after %v it cannot be told whether they were handled: others wait on %s before them", ErrCanary, c.wait, c.q)
 	}
 	c.Outcome = CanaryPassed
 	return nil

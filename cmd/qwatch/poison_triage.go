@@ -337,7 +337,7 @@ func (c *cli) tell(t triager, cmd triage.Command, res poison.Result, err error) 
 				say("canary %s is on the poison queue again", clean(id))
 			}
 		case poison.CanaryPassed:
-			say("the %s went first were not seen to fail", plural(k.Messages, "canary that", "canaries that"))
+			say("no failure was seen of the %s that went first", plural(k.Messages, "canary", "canaries"))
 		}
 	}
 	if n := res.Chosen - res.Done - len(res.Skipped); n > 0 && err != nil && !errors.Is(err, poison.ErrCanary) {
