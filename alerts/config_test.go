@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -196,5 +197,23 @@ func TestGrafanaRulesAreWellFormed(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+func TestInhibitionsNameAlertsThatExist(t *testing.T) {
+	t.Parallel()
+	rules := generate(t, alerts.Config{})
+	var b bytes.Buffer
+	if err := rules.WriteAlertmanager(&b); err != nil {
+		t.Fatal(err)
+	}
+	names := regexp.MustCompile(`Qwatch[A-Z][A-Za-z]+`).FindAllString(b.String(), -1)
+	for _, name := range names {
+		if !slices.Contains(rules.Alerts(), name) {
+			t.Errorf("%s is inhibited or inhibits, and is no alert", name)
+		}
+	}
+	if len(names) < 20 {
+		t.Errorf("only %d alerts are named", len(names))
 	}
 }
