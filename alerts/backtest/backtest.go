@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/qwatch/qwatch/alerts"
+	"github.com/qwatch/qwatch/internal/metric"
 )
 
 // Options say what to ask, and of whom.
@@ -105,24 +106,33 @@ func (f Firing) About() string {
 	return strings.Join(parts, "/")
 }
 
-// Run evaluates the rules and returns every firing, by start, alert and labels. What is wrong with the Options
-// is an *OptionsError.
-func Run(ctx context.Context, rules alerts.Rules, o Options) ([]Firing, error) {
+// Report is what a backtest found.
+type Report struct {
+	// Begin and End are the past that was evaluated: it begins when there were first metrics of qwatch.
+	Begin, End time.Time
+	Firings    []Firing // by start, alert and labels
+}
+
+// ErrNoMetrics says that the Prometheus has no metrics of qwatch in that time.
+var ErrNoMetrics = errors.New("there are no metrics of qwatch in that time")
+
+// Run evaluates the rules. What is wrong with the Options is an *OptionsError; ErrNoMetrics may be in the error's tree.
+func Run(ctx context.Context, rules alerts.Rules, o Options) (Report, error) {
 	var interval time.Duration
 	for _, g := range rules.Groups {
 		interval = max(interval, g.Interval)
 	}
 	o = o.withDefaults(interval)
 	if err := o.validate(); err != nil {
-		return nil, &OptionsError{err}
+		return Report{}, &OptionsError{err}
 	}
 	c, err := newClient(o)
 	if err != nil {
-		return nil, &OptionsError{err}
+		return Report{}, &OptionsError{err}
 	}
 	if !o.Recorded {
 		if rules, err = rules.Standalone(); err != nil {
-			return nil, fmt.Errorf("backtest: %w", err)
+			return Report{}, fmt.Errorf("backtest: %w", err)
 		}
 	}
 	var todo []alerts.Rule
@@ -133,11 +143,15 @@ func Run(ctx context.Context, rules alerts.Rules, o Options) ([]Firing, error) {
 			}
 		}
 	}
+	begin, end, err := watched(ctx, c, o)
+	if err != nil {
+		return Report{}, fmt.Errorf("backtest: %w", err)
+	}
 	var all []Firing
 	for i, r := range todo {
-		found, err := evaluate(ctx, c, r, o)
+		found, err := evaluate(ctx, c, r, begin, end, o.Step)
 		if err != nil {
-			return nil, fmt.Errorf("backtest: evaluate %s: %w", r.Alert, err)
+			return Report{}, fmt.Errorf("backtest: evaluate %s: %w", r.Alert, err)
 		}
 		all = append(all, found...)
 		if o.Progress != nil {
@@ -147,35 +161,66 @@ func Run(ctx context.Context, rules alerts.Rules, o Options) ([]Firing, error) {
 	slices.SortFunc(all, func(a, b Firing) int {
 		return cmp.Or(a.Start.Compare(b.Start), cmp.Compare(a.Alert, b.Alert), cmp.Compare(a.Window, b.Window), cmp.Compare(a.About(), b.About()))
 	})
-	return all, nil
+	return Report{Begin: begin, End: end, Firings: all}, nil
 }
 
 // chunkSteps is how many steps one query asks for.
 const chunkSteps = 360
 
-// evaluate finds the firings of one rule.
-func evaluate(ctx context.Context, c *client, r alerts.Rule, o Options) ([]Firing, error) {
-	t := newTracker(r, o.Step)
-	end := o.Until.Truncate(time.Second)
-	begin := end.Add(-o.Since)
-	for from := begin; !from.After(end); from = from.Add(chunkSteps * o.Step) {
-		to := from.Add((chunkSteps - 1) * o.Step)
+// chunks calls do with pieces of the past, oldest first, until it returns false.
+func chunks(begin, end time.Time, step time.Duration, do func(from, to time.Time) (bool, error)) error {
+	for from := begin; !from.After(end); from = from.Add(chunkSteps * step) {
+		to := from.Add((chunkSteps - 1) * step)
 		if to.After(end) {
 			to = end
 		}
-		seen, err := c.queryRange(ctx, r.Expr, from, to, o.Step)
+		if more, err := do(from, to); err != nil || !more {
+			return err
+		}
+	}
+	return nil
+}
+
+// watched returns the part of the past from when there were metrics of qwatch. Before, it would only be missed.
+func watched(ctx context.Context, c *client, o Options) (begin, end time.Time, err error) {
+	end = o.Until.Truncate(time.Second)
+	err = chunks(end.Add(-o.Since), end, o.Step, func(from, to time.Time) (bool, error) {
+		seen, err := c.queryRange(ctx, "group("+metric.QwatchBuildInfo+")", from, to, o.Step)
+		if err != nil || len(seen) == 0 {
+			return true, err
+		}
+		for begin = from; len(present(seen, begin)) == 0 && begin.Before(to); {
+			begin = begin.Add(o.Step)
+		}
+		return false, nil
+	})
+	if err == nil && begin.IsZero() {
+		err = ErrNoMetrics
+	}
+	return begin, end, err
+}
+
+// evaluate finds the firings of one rule.
+func evaluate(ctx context.Context, c *client, r alerts.Rule, begin, end time.Time, step time.Duration) ([]Firing, error) {
+	t := newTracker(r)
+	err := chunks(begin, end, step, func(from, to time.Time) (bool, error) {
+		seen, err := c.queryRange(ctx, r.Expr, from, to, step)
 		if err != nil {
-			return nil, err
+			return false, err
 		}
 		var held []matrix
 		if r.Hold && (len(seen) > 0 || t.busy()) {
-			if held, err = c.queryRange(ctx, r.Held, from, to, o.Step); err != nil {
-				return nil, err
+			if held, err = c.queryRange(ctx, r.Held, from, to, step); err != nil {
+				return false, err
 			}
 		}
-		for at := from; !at.After(to); at = at.Add(o.Step) {
+		for at := from; !at.After(to); at = at.Add(step) {
 			t.step(at, present(seen, at), present(held, at))
 		}
+		return true, nil
+	})
+	if err != nil {
+		return nil, err
 	}
 	return t.finish(end), nil
 }

@@ -33,7 +33,7 @@ func prometheus(t *testing.T, value func(query string, minute int) bool) *httpte
 		step, _ := strconv.ParseFloat(r.FormValue("step"), 64)
 		values := [][2]any{}
 		for at := start; at <= end; at += step {
-			if value(r.FormValue("query"), int(at-float64(until.Add(-time.Hour).Unix()))/60) {
+			if r.FormValue("query") == "group(qwatch_build_info)" && at >= float64(until.Add(-time.Hour).Unix()) || value(r.FormValue("query"), int(at-float64(until.Add(-time.Hour).Unix()))/60) {
 				values = append(values, [2]any{at, "1"})
 			}
 		}
@@ -85,8 +85,11 @@ func TestRun(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			if !found.Begin.Equal(until.Add(-time.Hour)) || !found.End.Equal(until) {
+				t.Errorf("evaluated from %v to %v", found.Begin, found.End)
+			}
 			var got []string
-			for _, f := range found {
+			for _, f := range found.Firings {
 				minute := func(at time.Time) string {
 					if at.IsZero() {
 						return "-"
@@ -114,9 +117,22 @@ func TestLongPastsAreAskedInPieces(t *testing.T) {
 		s.Config.Handler.ServeHTTP(w, r)
 	}))
 	t.Cleanup(count.Close)
-	_, err := backtest.Run(t.Context(), rule(alerts.Rule{}), backtest.Options{URL: count.URL + "/base", Since: 30 * 24 * time.Hour, Until: until})
-	if n := queries.Load(); err != nil || n != 25 { // 8,641 steps of five minutes, 360 at a time
-		t.Errorf("%d queries, %v", n, err)
+	found, err := backtest.Run(t.Context(), rule(alerts.Rule{}), backtest.Options{URL: count.URL + "/base", Since: 30 * 24 * time.Hour, Until: until})
+	// 8,641 steps of five minutes, 360 at a time, until there are metrics; their hour is evaluated.
+	if n := queries.Load(); err != nil || n != 25 || !found.Begin.Equal(until.Add(-time.Hour)) {
+		t.Errorf("%d queries, evaluated from %v, %v", n, found.Begin, err)
+	}
+}
+
+func TestAPrometheusThatNeverSawQwatch(t *testing.T) {
+	t.Parallel()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte(`{"status":"success","data":{"resultType":"matrix","result":[]}}`))
+	}))
+	t.Cleanup(s.Close)
+	_, err := backtest.Run(t.Context(), rule(alerts.Rule{}), backtest.Options{URL: s.URL, Since: time.Hour})
+	if !errors.Is(err, backtest.ErrNoMetrics) {
+		t.Errorf("error %v", err)
 	}
 }
 
@@ -156,7 +172,7 @@ func TestRunSaysWhatIsWrong(t *testing.T) {
 		"a redirect":          {o: backtest.Options{URL: s.URL + "/redirect", Since: time.Hour}, want: "307 Temporary Redirect"},
 		"not an API":          {o: backtest.Options{URL: s.URL + "/html", Since: time.Hour}, want: "not what its API answers"},
 		"not a matrix":        {o: backtest.Options{URL: s.URL + "/vector", Since: time.Hour}, want: `a "vector", not a matrix`},
-		"a refusal":           {o: backtest.Options{URL: s.URL, Since: time.Hour}, want: "evaluate Odd: ask Prometheus: 422 Unprocessable Entity: too many samples"},
+		"a refusal":           {o: backtest.Options{URL: s.URL, Since: time.Hour}, want: "ask Prometheus: 422 Unprocessable Entity: too many samples"},
 		"nobody there":        {o: backtest.Options{URL: "http://user:" + secret + "@127.0.0.1:1", Since: time.Hour}, want: "connection refused"},
 		"a token that is not": {o: backtest.Options{URL: s.URL, Since: time.Hour, Token: func() (string, error) { return "", errors.New("no token") }}, want: "no token"},
 	} {

@@ -12,7 +12,6 @@ import (
 // tracker follows the alerts of one rule through time.
 type tracker struct {
 	rule   alerts.Rule
-	every  time.Duration
 	states map[string]*state
 	done   []Firing
 }
@@ -25,8 +24,8 @@ type state struct {
 	last   time.Time // when the expression last had it
 }
 
-func newTracker(r alerts.Rule, step time.Duration) *tracker {
-	return &tracker{rule: r, every: step, states: map[string]*state{}}
+func newTracker(r alerts.Rule) *tracker {
+	return &tracker{rule: r, states: map[string]*state{}}
 }
 
 // busy says whether any alert is pending or firing.

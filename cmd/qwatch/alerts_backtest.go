@@ -109,22 +109,26 @@ func (c *cli) alertsBacktest(ctx context.Context, f backtestFlags) error {
 	if err != nil {
 		return usageError{err}
 	}
-	firings, err := backtest.Run(ctx, rules, o)
+	report, err := backtest.Run(ctx, rules, o)
 	if bad := (*backtest.OptionsError)(nil); errors.As(err, &bad) {
 		return usageError{err}
 	}
 	if err != nil {
 		return err
 	}
-	if err := printList(c, firings, backtestTable); err != nil {
+	if err := printList(c, report.Firings, backtestTable); err != nil {
 		return err
+	}
+	past := report.End.Sub(report.Begin)
+	if past < time.Duration(f.since) {
+		fmt.Fprintf(c.stderr, "qwatch: the metrics of qwatch begin at %s\n", report.Begin.UTC().Format(time.RFC3339))
 	}
 	if c.output == formatTable {
 		fired := map[string]bool{}
-		for _, one := range firings {
+		for _, one := range report.Firings {
 			fired[one.Alert] = true
 		}
-		fmt.Fprintf(c.stderr, "qwatch: %d of %d alerts would not have fired within %v\n", len(rules.Alerts())-len(fired), len(rules.Alerts()), time.Duration(f.since))
+		fmt.Fprintf(c.stderr, "qwatch: %d of %d alerts would not have fired within %v\n", len(rules.Alerts())-len(fired), len(rules.Alerts()), past)
 	}
 	return nil
 }
