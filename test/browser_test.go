@@ -31,12 +31,16 @@ func demo(t *testing.T, args ...string) (url string, p *peer.Process) {
 }
 
 func TestBrowserShowsTheDemo(t *testing.T) {
-	url, _ := demo(t)
+	url, p := demo(t)
 	if shots() != "" {
 		time.Sleep(3 * time.Minute) // for pictures with some past in them
 	}
+	operator := regexp.MustCompile(`(?m)^ +operator +([0-9a-f]+)`).FindStringSubmatch(p.Stdout())
+	if operator == nil {
+		t.Fatal("the demo does not say who its operator is")
+	}
 	var seen struct{ Minor []string }
-	peer.Browse(t, "demo.js", shots(), map[string]string{"url": url}, &seen)
+	peer.Browse(t, "demo.js", shots(), map[string]string{"url": url, "operator": operator[1]}, &seen)
 	if len(seen.Minor) > 0 {
 		t.Logf("axe-core has these to say, none of them serious: %v", seen.Minor)
 	}

@@ -75,7 +75,7 @@ func (c *Cause) names() []string {
 
 // causes finds what is wrong, the worst first.
 func (r *Recorder) causes(snap *collector.Snapshot, procs []processor.Status) []Cause {
-	f := finder{Recorder: r, snap: snap, groups: map[groupKey]*Cause{}, errors: map[groupKey]string{}, open: map[Name]bool{}}
+	f := finder{Recorder: r, snap: snap, groups: map[groupKey]*Cause{}, errors: map[groupKey]string{}, open: map[Name]bool{}, deaths: map[groupKey][]string{}}
 	for i := range procs {
 		if procs[i].BreakerOpen {
 			f.open[Name{procs[i].Account, procs[i].Queue}] = true
@@ -110,6 +110,7 @@ type finder struct {
 	errors map[groupKey]string // one of them at length
 	order  []groupKey
 	stalls []*collector.QueueState
+	deaths map[groupKey][]string
 	open   map[Name]bool // queues whose handlers fail as a whole: that is why they stall
 }
 
@@ -195,15 +196,31 @@ func (f *finder) accounts() {
 	}
 }
 
-// dying finds reasons for which messages die right now.
+// dying finds reasons for which messages die right now: one that several queues share is one cause, those of
+// one queue alone are its own.
 func (f *finder) dying() {
+	var fresh []Cluster
+	queues := map[string]map[Name]bool{}
+	shape := func(c Cluster) string { return c.Category + " " + Shape(c.Reason) }
 	for _, c := range f.Clusters(Name{}, maxClusters*10) {
 		if f.snap.At.Sub(c.Last) > lately || c.Messages < dying {
 			continue
 		}
-		k := groupKey{CauseDying, "", c.Category + " " + Shape(c.Reason)}
-		f.group(k).add(Name{c.Account, c.Queue}, c.Since)
-		f.errors[k] = cmp.Or(f.errors[k], fmt.Sprintf("%s: %s", words(c.Category), c.Reason))
+		fresh = append(fresh, c)
+		if queues[shape(c)] == nil {
+			queues[shape(c)] = map[Name]bool{}
+		}
+		queues[shape(c)][Name{c.Account, c.Queue}] = true
+	}
+	slices.SortStableFunc(fresh, func(a, b Cluster) int { return cmp.Compare(b.Messages, a.Messages) })
+	for _, c := range fresh {
+		n := Name{c.Account, c.Queue}
+		k := groupKey{CauseDying, "", shape(c)}
+		if len(queues[shape(c)]) == 1 {
+			k = groupKey{CauseDying, c.Account, n.String()}
+		}
+		f.group(k).add(n, c.Since)
+		f.deaths[k] = append(f.deaths[k], fmt.Sprintf("%s of %s: %s: %s", Count(c.Messages, "message"), c.Queue, words(c.Category), c.Reason))
 	}
 }
 

@@ -97,7 +97,16 @@ func TestOneCauseIsFoundForManyQueues(t *testing.T) {
 				die(t, r, "b", "q", "no customer 9", 6)
 			},
 			kind: story.CauseDying, level: story.LevelBad, title: "Messages of 2 queues die for one reason", count: 2,
-			parts: []string{"handler: no customer", "qwatch poison list "},
+			parts: []string{"6 messages of q: handler: no customer", "qwatch poison list "},
+		},
+		"messages of one queue that die for several reasons": {
+			fleet: func(t *testing.T, r *rig) {
+				r.states = []collector.QueueState{state("a", "q", nil), dead("a", "q", 12, collector.PoisonGrowing)}
+				die(t, r, "a", "q", "no customer", 5)
+				die(t, r, "a", "q", "no such card", 7)
+			},
+			kind: story.CauseDying, level: story.LevelBad, title: "Messages of a/q are dead-lettered", count: 1,
+			parts: []string{"7 messages of q: handler: no such card\n5 messages of q: handler: no customer\nfirst seen"},
 		},
 		"a poison queue that grows by somebody else's doing": {
 			fleet: func(_ *testing.T, r *rig) {

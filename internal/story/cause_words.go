@@ -107,11 +107,16 @@ func (f *finder) say(k groupKey, c *Cause, total int) {
 		c.Evidence = []string{f.pausedBy(c.all)}
 		next("resume it on its page, or by POST /api/v1/processors/"+first+"/resume", "")
 	case CauseDying:
-		c.Title = "Messages of " + first + " die for one reason"
+		c.Title = "Messages of " + first + " are dead-lettered"
 		if c.Affected > 1 {
 			c.Title = "Messages of " + queues + " die for one reason"
 		}
-		c.Evidence = []string{f.errors[k], dyingSince(c.Since, f.snap.At)}
+		const most = 4
+		c.Evidence = append(c.Evidence, f.deaths[k][:min(len(f.deaths[k]), most)]...)
+		if n := len(f.deaths[k]) - most; n > 0 {
+			c.Evidence = append(c.Evidence, fmt.Sprintf("and %d more of the kind", n))
+		}
+		c.Evidence = append(c.Evidence, dyingSince(c.Since, f.snap.At))
 		next("look at them", "qwatch poison list "+Quote(first))
 	case CauseGrowing:
 		c.Level, c.Title = LevelWarn, "Poison queues of "+queues+" gain messages"

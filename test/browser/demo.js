@@ -1,7 +1,7 @@
 // The page of a running demo: the fleet, sorting, filtering, a queue's story, light and dark, on a phone,
 // by keyboard and without script.
 "use strict";
-module.exports = async ({ open, shot, accessible, until, assert, options: { url } }) => {
+module.exports = async ({ open, shot, accessible, until, assert, options: { url, operator } }) => {
   const found = [];
   for (const scheme of ["light", "dark"]) {
     const page = await open({ scheme });
@@ -57,6 +57,27 @@ module.exports = async ({ open, shot, accessible, until, assert, options: { url 
   const to = await page.evaluate(() => document.activeElement.getAttribute("href"));
   await page.keyboard.press("Enter");
   await page.waitForURL(url + to);
+
+  // What messages died of, for an operator alone: refused without a token and with a wrong one, then a replay.
+  await page.goto(url + "/queues/demo/payments");
+  await page.click("#triage-load");
+  await page.click("#signin button[type=submit]");
+  await until(page, "that a token is wanted", () => document.getElementById("signin-error").textContent !== "");
+  await page.fill("#token", "wrong-horse-battery-staple");
+  await page.click("#signin button[type=submit]");
+  await until(page, "that it is refused", () => document.getElementById("signin-error").textContent.includes("not valid"));
+  assert.equal(await page.$$eval("#triage-out .entry", (all) => all.length), 0);
+  assert.equal((await page.request.get(url + "/api/v1/poison/demo/payments")).status(), 401);
+  assert.equal((await page.request.post(url + "/api/v1/poison/demo/payments/replay")).status(), 401);
+  await page.fill("#token", operator);
+  await page.click("#signin button[type=submit]");
+  await until(page, "what died", () => document.querySelectorAll("#triage-out .entry").length >= 5);
+  found.push(...await accessible(page, "triage"));
+  await page.click("#triage-out summary");
+  await page.click("#triage-out details[open] button:text-matches('^Replay .* of this reason$')");
+  await page.click("dialog[open] button:text-matches('^Replay ')");
+  await until(page, "that it was replayed", () => /^Replayed \d+ message/.test(document.getElementById("triage-said").textContent));
+  await until(page, "the replay in the timeline", () => document.getElementById("events").textContent.includes("replayed by demo-operator"));
 
   // On a phone nothing sticks out, and every queue is named.
   const phone = await open({ width: 375, height: 740, hasTouch: true, isMobile: true });
