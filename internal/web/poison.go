@@ -142,7 +142,7 @@ func (a *admin) poison(w http.ResponseWriter, r *storageRequest, op triage.Opera
 		writeError(w, http.StatusBadRequest, strings.ReplaceAll(err.Error(), "\n", "; "))
 		return
 	}
-	end, err := a.work.begin(r.q.String())
+	end, err := a.work.begin(r.Context(), r.q.String())
 	if err != nil {
 		w.Header().Set("Retry-After", "5")
 		writeError(w, http.StatusTooManyRequests, err.Error())
@@ -385,7 +385,7 @@ func (a *admin) importPoison(w http.ResponseWriter, r *storageRequest) {
 		writeError(w, http.StatusBadRequest, strings.ReplaceAll(err.Error(), "\n", "; "))
 		return
 	}
-	end, err := a.work.begin(r.q.String())
+	end, err := a.work.begin(r.Context(), r.q.String())
 	if err != nil {
 		w.Header().Set("Retry-After", "5")
 		writeError(w, http.StatusTooManyRequests, err.Error())

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"sync"
+	"time"
 
 	"golang.org/x/time/rate"
 
@@ -40,8 +41,27 @@ func newStorageWork() *storageWork {
 	return &storageWork{calls: rate.NewLimiter(storagePerSecond, storageBurst), busy: map[string]struct{}{}}
 }
 
+// What is just ending is waited for: its client has the answer a moment before it is over here.
+const (
+	endingWait = time.Second
+	endingPoll = 20 * time.Millisecond
+)
+
 // begin reserves the queue for one piece of work that may take long. The error says why it must wait.
-func (s *storageWork) begin(queue string) (end func(), err error) {
+func (s *storageWork) begin(ctx context.Context, queue string) (end func(), err error) {
+	for waited := time.Duration(0); ; waited += endingPoll {
+		if end, err = s.reserve(queue); err == nil || waited >= endingWait {
+			return end, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-time.After(endingPoll):
+		}
+	}
+}
+
+func (s *storageWork) reserve(queue string) (end func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, busy := s.busy[queue]; busy {
