@@ -7,3 +7,5 @@
 //
 // Package backtest, below this one, evaluates the rules over what a Prometheus has recorded.
 package alerts
+
+//go:generate go test -run ^Test(Golden|PromtoolFiles|Documentation)$ . -update
