@@ -31,7 +31,8 @@ func (c *cli) onQueue(ctx context.Context, name string, f func(context.Context, 
 
 // onQueueOrServer is onQueue, or with --server what asks that.
 func (c *cli) onQueueOrServer(ctx context.Context, name string, f func(context.Context, app.FleetQueue) error,
-	remote func(ctx context.Context, cl *client.Client, account, queue string) error) error {
+	remote func(ctx context.Context, cl *client.Client, account, queue string) error,
+) error {
 	asked, err := c.onServer(ctx, func(ctx context.Context, cl *client.Client) error {
 		account, queue, err := names(name)
 		if err != nil {

@@ -36,7 +36,9 @@ func (f *Fleet) Triage(name string) (triage.Queue, error) {
 // triaging is what operators may do with messages through the API.
 func (s *service) triaging() *web.Storage {
 	return &web.Storage{
-		Queue: func(account, queue string) (triage.Queue, error) { return s.state().fleet.Triage(fullName(account, queue)) },
+		Queue: func(account, queue string) (triage.Queue, error) {
+			return s.state().fleet.Triage(fullName(account, queue))
+		},
 		Replayed: func(ctx context.Context, account, queue string, m poison.Replayed) {
 			s.consumers.Replayed(account, queue)
 			s.state().fleet.Replayed(ctx, fullName(account, queue), m, s.log)

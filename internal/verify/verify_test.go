@@ -53,10 +53,14 @@ func TestChecksFailWhereTheServiceDoes(t *testing.T) {
 		fails []string
 	}{
 		"leases cannot be renewed": {queuetest.Fault{Operation: queuetest.OpUpdate, Status: 403, Code: "AuthorizationFailure"}, []string{"renewal", "crash during a renewal"}},
-		"messages cannot be deleted": {queuetest.Fault{Operation: queuetest.OpDelete, Status: 403, Code: "AuthorizationFailure"},
-			[]string{"redelivery", "renewal", "quarantine", "observability", "crash before the work", "crash after the commit", "crash during a renewal", "two consumers, one key", "unfinished work"}},
-		"messages cannot be sent": {queuetest.Fault{Operation: queuetest.OpSend, Status: 403, Code: "AuthorizationFailure"},
-			[]string{"redelivery", "renewal", "quarantine", "observability", "crash before the work", "crash after the commit", "crash during a renewal", "two consumers, one key", "unfinished work"}},
+		"messages cannot be deleted": {
+			queuetest.Fault{Operation: queuetest.OpDelete, Status: 403, Code: "AuthorizationFailure"},
+			[]string{"redelivery", "renewal", "quarantine", "observability", "crash before the work", "crash after the commit", "crash during a renewal", "two consumers, one key", "unfinished work"},
+		},
+		"messages cannot be sent": {
+			queuetest.Fault{Operation: queuetest.OpSend, Status: 403, Code: "AuthorizationFailure"},
+			[]string{"redelivery", "renewal", "quarantine", "observability", "crash before the work", "crash after the commit", "crash during a renewal", "two consumers, one key", "unfinished work"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			rig(t, func(t *testing.T, srv *queuetest.Server, acct *queue.Account) {

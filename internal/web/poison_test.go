@@ -149,9 +149,15 @@ const (
 
 // Every request that calls storage.
 var storageRequests = [][2]string{
-	{"GET", poisonPath}, {"GET", poisonPath + "/export"}, {"POST", poisonPath + "/replay"}, {"POST", poisonPath + "/delete"},
-	{"POST", poisonPath + "/purge"}, {"POST", poisonPath + "/import"},
-	{"GET", messagesPath}, {"POST", messagesPath}, {"DELETE", messagesPath},
+	{"GET", poisonPath},
+	{"GET", poisonPath + "/export"},
+	{"POST", poisonPath + "/replay"},
+	{"POST", poisonPath + "/delete"},
+	{"POST", poisonPath + "/purge"},
+	{"POST", poisonPath + "/import"},
+	{"GET", messagesPath},
+	{"POST", messagesPath},
+	{"DELETE", messagesPath},
 }
 
 // O5, O7: who may not look after messages; storage is not called for them.
