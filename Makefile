@@ -43,7 +43,7 @@ unit: ## the main module's tests, which need nothing but Go
 	$(GO) test -race -shuffle=on -timeout 10m $(TESTFLAGS) ./...
 
 .PHONY: integration
-integration: peers ## the tests on real peers: Azurite, Prometheus
+integration: peers ## the tests on real peers: Azurite, Prometheus, Chromium
 	cd test && $(GO) test -race -shuffle=on -p 1 -timeout 12m $(TESTFLAGS) ./...
 
 .PHONY: peers
