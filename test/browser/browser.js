@@ -24,10 +24,10 @@ async function main() {
     page.on("dialog", (d) => { faults.push("a dialog: " + d.message()); d.dismiss(); });
     return page;
   }
-  async function shot(page, name) {
+  async function shot(page, name, fullPage = true) {
     if (!SHOTS) return;
     await page.evaluate(() => scrollTo(0, 0));
-    await page.screenshot({ path: path.join(SHOTS, name + ".png"), fullPage: true });
+    await page.screenshot({ path: path.join(SHOTS, name + ".png"), fullPage });
   }
   // accessible fails on whatever axe-core finds that is serious.
   async function accessible(page, where) {
