@@ -52,8 +52,10 @@ func TestDoctorOnAzurite(t *testing.T) {
 			keyed(skewed(t, azurite.QueueURL(), 20*time.Minute), peer.AccountKey), consumed, 1,
 			map[string]string{"clock_skew": "set this machine's clock"},
 		},
-		"a missing queue": {good, "queues: [{name: invoices}]", 1, map[string]string{"missing_queue": "az storage queue create --name invoices"}},
-		"a closed port":   {keyed("http://"+closedPort(t)+"/"+peer.AccountName, peer.AccountKey), consumed, 1, map[string]string{"connection_refused": "check host and port"}},
+		"a table that is made when it is needed": {good, keeping(azurite.TableURL(), true), 0, nil},
+		"a missing table":                        {good, keeping(azurite.TableURL(), false), 1, map[string]string{"missing_table": "set failureRecords.createTable"}},
+		"a missing queue":                        {good, "queues: [{name: invoices}]", 1, map[string]string{"missing_queue": "az storage queue create --name invoices"}},
+		"a closed port":                          {keyed("http://"+closedPort(t)+"/"+peer.AccountName, peer.AccountKey), consumed, 1, map[string]string{"connection_refused": "check host and port"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := run(t, nil, "doctor", "-c", writeConfig(t, tt.account, tt.queues), "-o", "json")
@@ -93,6 +95,11 @@ func TestDoctorOnAzurite(t *testing.T) {
 			t.Errorf("%s now: %v %s", q, err, r.stdout)
 		}
 	}
+}
+
+// keeping is the queue with a consumer that keeps records of its failures in a table.
+func keeping(endpoint string, create bool) string {
+	return fmt.Sprintf(`queues: [{name: orders, consumer: {handler: {http: {url: "http://127.0.0.1:1/"}}, failureRecords: {endpoint: %q, createTable: %v}}}]`, endpoint, create)
 }
 
 // writeConfig writes a configuration with the account dev.

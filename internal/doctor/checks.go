@@ -152,7 +152,7 @@ func (e *examiner) queue(ctx context.Context, q app.FleetQueue) Report {
 	}
 	p := q.Poison()
 	if p == nil {
-		return append(r, e.bodies(ctx, q)...)
+		return append(r, e.beside(ctx, q)...)
 	}
 	for _, op := range n.poison {
 		if op == queue.OpCreate {
@@ -175,7 +175,12 @@ func (e *examiner) queue(ctx context.Context, q app.FleetQueue) Report {
 		}
 		e.mayCreatePoison(ctx, &r, p, via, try)
 	}
-	return append(r, e.bodies(ctx, q)...)
+	return append(r, e.beside(ctx, q)...)
+}
+
+// beside asks for what a queue has in the account's other services.
+func (e *examiner) beside(ctx context.Context, q app.FleetQueue) Report {
+	return append(e.bodies(ctx, q), e.tables(ctx, q)...)
 }
 
 // mayCreatePoison asks whether the poison queue may be created: by creating it again or, while it does not exist,

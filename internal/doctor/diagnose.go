@@ -34,7 +34,6 @@ const (
 	ReasonClock        = "clock_skew"     // the clocks are too far apart
 	ReasonDisabled     = "account_disabled"
 	ReasonMissing      = "missing_queue" // the queue does not exist
-	ReasonContainer    = "missing_container"
 	ReasonThrottled    = "throttled"
 	ReasonServer       = "server_error"
 	ReasonProbeLeft    = "probe_left" // the message of a check could not be deleted again

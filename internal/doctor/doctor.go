@@ -120,6 +120,7 @@ func Examine(ctx context.Context, cfg *config.Config, fleet *app.Fleet, o Option
 				e.queues = append(e.queues, q)
 			}
 		}
+		e.queues = append(e.queues, e.canary(cfg.Watch.Canary)...)
 		all.Go(func() {
 			e.account(ctx)
 			reports[i] = e.report

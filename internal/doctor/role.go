@@ -45,6 +45,7 @@ const (
 	roleSender      = "Storage Queue Data Message Sender"
 	roleContributor = "Storage Queue Data Contributor"
 	roleBlobs       = "Storage Blob Data Contributor"
+	roleTables      = "Storage Table Data Contributor"
 )
 
 // role returns the least built-in role that allows an operation.
@@ -79,6 +80,7 @@ type Role struct {
 const (
 	queues   = "Microsoft.Storage/storageAccounts/queueServices/queues/"
 	messages = queues + "messages/"
+	tables   = "Microsoft.Storage/storageAccounts/tableServices/tables/"
 	blobs    = "Microsoft.Storage/storageAccounts/blobServices/containers/"
 )
 
@@ -90,13 +92,14 @@ func LeastRole(cfg *config.Config, account string) (Role, error) {
 	}
 	a := cfg.Accounts[i]
 	ops := map[queue.Operation]bool{}
-	stores := false
+	stores, keeps := false, false
 	collect := func(q config.Queue) {
 		n := needs(q)
 		for _, op := range slices.Concat(n.main, n.poison) {
 			ops[op] = true
 		}
 		stores = stores || q.LargeMessages != nil
+		keeps = keeps || q.Consumer != nil && (q.Consumer.FailureRecords != nil || q.Consumer.Idempotency != nil)
 	}
 	for _, q := range a.Queues {
 		collect(q)
@@ -106,6 +109,9 @@ func LeastRole(cfg *config.Config, account string) (Role, error) {
 		found := cfg.QueueFor(a.Name, "any")
 		found.Consumer, found.LargeMessages = nil, nil // what is found is only watched, without bodies
 		collect(found)
+	}
+	if c := cfg.Watch.Canary; c != nil && c.Account == a.Name {
+		collect(canaryQueue(c))
 	}
 	r := Role{
 		Name: "qwatch on " + account, IsCustom: true,
@@ -135,6 +141,11 @@ func LeastRole(cfg *config.Config, account string) (Role, error) {
 		r.Actions = append(r.Actions, blobs+"read", blobs+"write")
 		r.DataActions = append(r.DataActions, blobs+"blobs/read", blobs+"blobs/write", blobs+"blobs/delete")
 		r.BuiltIn = append(r.BuiltIn, roleBlobs)
+	}
+	if keeps {
+		r.Actions = append(r.Actions, tables+"read", tables+"write")
+		r.DataActions = append(r.DataActions, tables+"entities/read", tables+"entities/write", tables+"entities/delete")
+		r.BuiltIn = append(r.BuiltIn, roleTables)
 	}
 	return r, nil
 }

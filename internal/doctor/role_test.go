@@ -24,6 +24,13 @@ func TestLeastRole(t *testing.T) {
 		},
 		"discovery": {"discovery: {}", "read", "messages/read", "Storage Queue Data Reader"},
 		"consume":   {consumed, "read write", "messages/read messages/process/action messages/write", "Storage Queue Data Contributor"},
+		"consume, and keep records": {
+			strings.Replace(consumed, `"}}}`, `"}}, failureRecords: {}}`, 1),
+			"read write Microsoft.Storage/storageAccounts/tableServices/tables/read Microsoft.Storage/storageAccounts/tableServices/tables/write",
+			"messages/read messages/process/action messages/write Microsoft.Storage/storageAccounts/tableServices/tables/entities/read " +
+				"Microsoft.Storage/storageAccounts/tableServices/tables/entities/write Microsoft.Storage/storageAccounts/tableServices/tables/entities/delete",
+			"Storage Queue Data Contributor and Storage Table Data Contributor",
+		},
 		"consume, with the poison queue made by hand": {
 			strings.Replace(consumed, "consumer", "createPoisonIfMissing: false, consumer", 1), "read",
 			"messages/read messages/process/action messages/write", "Storage Queue Data Contributor",
