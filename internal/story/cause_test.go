@@ -174,13 +174,14 @@ func TestOneCauseIsFoundForManyQueues(t *testing.T) {
 				if c.Kind != tt.kind || c.Level != tt.level || c.Title != tt.title || c.Affected != tt.count {
 					t.Errorf("%s %s %q, %d affected; want %s %s %q, %d", c.Kind, c.Level, c.Title, c.Affected, tt.kind, tt.level, tt.title, tt.count)
 				}
-				text := strings.Join(c.Evidence, "\n")
+				var text strings.Builder
+				text.WriteString(strings.Join(c.Evidence, "\n"))
 				for _, n := range c.Next {
-					text += "\n" + n.Text + "\n" + n.Command
+					text.WriteString("\n" + n.Text + "\n" + n.Command)
 				}
 				for _, part := range tt.parts {
-					if !strings.Contains(text, part) {
-						t.Errorf("it does not say %q:\n%s", part, text)
+					if !strings.Contains(text.String(), part) {
+						t.Errorf("it does not say %q:\n%s", part, text.String())
 					}
 				}
 			})

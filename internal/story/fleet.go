@@ -136,15 +136,6 @@ func (r *Recorder) Fleet() *Fleet {
 	return f
 }
 
-// Row returns one queue; not ok when it is not watched.
-func (r *Recorder) Row(name Name) (row Row, ok bool) {
-	states := r.cfg.Queue(name.Account, name.Queue)
-	if len(states) == 0 {
-		return Row{}, false
-	}
-	return rowOf(states, r.processor(name), time.Now()), true
-}
-
 // processor returns the status of a queue's processor here; nil when there is none.
 func (r *Recorder) processor(name Name) *processor.Status {
 	for _, p := range r.cfg.Processors() {

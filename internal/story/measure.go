@@ -2,6 +2,7 @@ package story
 
 import (
 	"context"
+	"maps"
 	"math"
 	"sync"
 	"time"
@@ -38,9 +39,7 @@ func (m *measures) all() map[Name]*measure {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	out := make(map[Name]*measure, len(m.of))
-	for n, q := range m.of {
-		out[n] = q
-	}
+	maps.Copy(out, m.of)
 	return out
 }
 

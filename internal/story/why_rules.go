@@ -151,16 +151,16 @@ func (t *teller) tellPoison(now time.Time) {
 
 // tellLoss tells what will be lost.
 func (t *teller) tellLoss() {
-	tell := func(s *collector.QueueState, what string) {
+	tell := func(s *collector.QueueState, what string, next Step) {
 		if s == nil || !s.Loss.Known || s.Loss.In > ExpirySpan {
 			return
 		}
 		t.find(LevelBad, "Messages will be lost: the first "+what+" expires in "+Duration(s.Loss.In), []string{
 			"a message that expires is deleted by the service, and leaves no trace",
-		}, Step{"keep a copy of what matters", "qwatch poison export " + t.name})
+		}, next)
 	}
-	tell(t.main, "message")
-	tell(t.poison, "dead-lettered message")
+	tell(t.main, "message", Step{"have it consumed before, or look at what it holds", "qwatch queue peek " + t.name + " --max 32"})
+	tell(t.poison, "dead-lettered message", Step{"keep a copy of what matters", "qwatch poison export " + t.name})
 }
 
 // tellAdvice tells of settings that do not fit.

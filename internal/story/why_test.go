@@ -120,13 +120,14 @@ func TestAQueuesStoryNamesTheLikelyCause(t *testing.T) {
 				if s.Headline != tt.headline || f.Level != tt.level || f.Title != tt.title {
 					t.Errorf("%q: %s %q\nwant %q: %s %q", s.Headline, f.Level, f.Title, tt.headline, tt.level, tt.title)
 				}
-				text := strings.Join(f.Evidence, "\n")
+				var text strings.Builder
+				text.WriteString(strings.Join(f.Evidence, "\n"))
 				for _, n := range f.Next {
-					text += "\n" + n.Text + "\n" + n.Command
+					text.WriteString("\n" + n.Text + "\n" + n.Command)
 				}
 				for _, part := range tt.parts {
-					if !strings.Contains(text, part) {
-						t.Errorf("it does not say %q:\n%s", part, text)
+					if !strings.Contains(text.String(), part) {
+						t.Errorf("it does not say %q:\n%s", part, text.String())
 					}
 				}
 			})
