@@ -156,7 +156,7 @@ func renewal(ctx context.Context, s stage) (string, error) {
 const allowed = 3
 
 // process runs a processor until the condition holds.
-func (s stage) process(ctx context.Context, h processor.HandlerFunc, cfg processor.Config, until func() (bool, error)) error {
+func (s stage) process(ctx context.Context, h processor.HandlerFunc, cfg processor.Config, until func() (bool, error)) (err error) {
 	cfg.VisibilityTimeout, cfg.MaxDequeueCount, cfg.Logger = max(s.Lease, 2*time.Second), allowed, s.Logger
 	cfg.Retry = processor.RetryConfig{Initial: time.Second, Max: time.Second, Jitter: processor.Off}
 	cfg.EmptyBackoffMin, cfg.EmptyBackoffMax = 200*time.Millisecond, 500*time.Millisecond
@@ -170,7 +170,7 @@ func (s stage) process(ctx context.Context, h processor.HandlerFunc, cfg process
 	go func() { done <- p.Run(ctx) }()
 	defer func() {
 		cancel()
-		<-done
+		err = errors.Join(err, <-done)
 	}()
 	for {
 		if ok, err := until(); ok || err != nil {
