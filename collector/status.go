@@ -1,6 +1,8 @@
 package collector
 
 import (
+	"fmt"
+	"slices"
 	"time"
 
 	"github.com/qwatch/qwatch/internal/metric"
@@ -37,6 +39,16 @@ func (s Status) String() string { return nameOf(metric.QueueStatuses(), int(s)) 
 // MarshalText implements encoding.TextMarshaler.
 func (s Status) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
+// UnmarshalText implements encoding.TextUnmarshaler. It takes what MarshalText writes, the empty
+// text of the zero Status included; anything else is an error and changes nothing.
+func (s *Status) UnmarshalText(text []byte) error {
+	i, err := numberOf(metric.QueueStatuses(), text)
+	if err == nil {
+		*s = Status(i)
+	}
+	return err
+}
+
 // bad says whether the status is a finding against the queue that takes more than a moment to undo.
 func (s Status) bad() bool {
 	return s == StatusStalled || s == StatusHidden || s == StatusFallingBehind
@@ -65,12 +77,30 @@ func (s PoisonStatus) String() string { return nameOf(metric.QueuePoisonStatuses
 // MarshalText implements encoding.TextMarshaler.
 func (s PoisonStatus) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
+// UnmarshalText implements encoding.TextUnmarshaler, as Status's does.
+func (s *PoisonStatus) UnmarshalText(text []byte) error {
+	i, err := numberOf(metric.QueuePoisonStatuses(), text)
+	if err == nil {
+		*s = PoisonStatus(i)
+	}
+	return err
+}
+
 // nameOf returns the i-th name, counted from 1.
 func nameOf(names []string, i int) string {
 	if i < 1 || i > len(names) {
 		return ""
 	}
 	return names[i-1]
+}
+
+// numberOf is the inverse of nameOf: 0 for the empty text.
+func numberOf(names []string, text []byte) (int, error) {
+	i := slices.Index(names, string(text)) + 1
+	if i == 0 && len(text) > 0 {
+		return 0, fmt.Errorf("%.40q is not the status of a queue", text)
+	}
+	return i, nil
 }
 
 // Rule is the rule that a status was found by.

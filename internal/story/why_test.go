@@ -1,10 +1,13 @@
 package story_test
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/qwatch/qwatch/collector"
 	"github.com/qwatch/qwatch/internal/story"
@@ -147,5 +150,34 @@ func TestACommandCannotBeSmuggledIn(t *testing.T) {
 		if got := story.Quote(in); got != want {
 			t.Errorf("%q is quoted as %s, want %s", in, got, want)
 		}
+	}
+}
+
+// TestAStorySurvivesJSON: qwatch why reads what a running qwatch wrote, also while the status is about to change.
+func TestAStorySurvivesJSON(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	n, visible := int64(7), 5
+	want := story.Story{
+		At: at, Headline: "a/q has been ok for 1 h", Findings: []story.Finding{}, Clusters: []story.Cluster{}, Events: []story.Event{}, FleetCauses: []story.Cause{},
+		Rates: &story.Rates{InPerSecond: 2, OutPerSecond: 1, OverSeconds: 60}, Trend: [][4]int64{{at.Unix(), 7, 60, -1}},
+		Evidence: &collector.Evidence{
+			Rule: collector.RuleProgress, Since: at, Candidate: collector.StatusStalled, CandidateSamples: 2,
+			Samples: []collector.Sample{{At: at, Polls: 1, Messages: &n, Visible: &visible}, {At: at, Polls: 3, Failed: queue.ResultTimeout}},
+		},
+	}
+	text, err := json.Marshal(&want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if part := `"candidate":"stalled"`; !strings.Contains(string(text), part) {
+		t.Errorf("the story lacks %s: %s", part, text)
+	}
+	var got story.Story
+	if err := json.Unmarshal(text, &got); err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
 	}
 }
