@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"sync"
 
 	"github.com/qwatch/qwatch/queue"
@@ -295,19 +294,6 @@ func (p *Processor) warnOnce(members []*delivery) {
 // callBatch calls the handler. A panic is an error.
 func (p *Processor) callBatch(ctx context.Context, messages []*Message) error {
 	return guard(func() error { return p.batches.handler.HandleBatch(ctx, messages) })
-}
-
-// guard turns a panic into an error.
-func guard(f func() error) (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = &PanicError{Value: v, Stack: cut(string(debug.Stack()), maxStack)}
-		}
-	}()
-	if err = f(); err != nil {
-		_ = err.Error() // one that panics is a panic of the handler's
-	}
-	return err
 }
 
 // dissolve ends a batch whose handler has returned: its messages are settled.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"runtime/debug"
 	"time"
 
 	"github.com/qwatch/qwatch/poison"
@@ -147,13 +146,11 @@ func (p *Processor) invoke(d *delivery) {
 			return
 		}
 		if v := recover(); v != nil {
-			d.err = &PanicError{Value: v, Stack: cut(string(debug.Stack()), maxStack)}
+			d.err = recovered(v)
 			d.stage = stageHandled
 		}
 	}()
-	if d.err = p.call(d); d.err != nil {
-		_ = d.err.Error() // one that panics is a panic of the handler's
-	}
+	d.err = examine(p.call(d))
 	d.stage = stageHandled
 	returned = true
 }

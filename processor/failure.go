@@ -138,6 +138,9 @@ var (
 
 // retryCategory is the metric label of a failure that is tried again.
 func retryCategory(err error) string {
+	if e, ok := err.(*examined); ok {
+		return e.category
+	}
 	var f *failure
 	if errors.As(err, &f) {
 		switch f.kind {
@@ -167,6 +170,9 @@ func retryCategory(err error) string {
 
 // interrupted says whether the failure is only the echo of our own cancelling.
 func interrupted(err error) bool {
+	if e, ok := err.(*examined); ok {
+		return e.interrupted
+	}
 	return errors.Is(err, context.Canceled) || errors.Is(err, ErrDraining) || errors.Is(err, queue.ErrLeaseLost)
 }
 

@@ -107,8 +107,9 @@ func (p *Processor) attempt(d *delivery, category string, err error) queue.Attem
 func (p *Processor) noteFailure(d *delivery, category string) {
 	p.history.add(d.msg.ID, p.attempt(d, category, d.err))
 	if p.cfg.Failures != nil {
+		err, started, took := own(d.err), d.startedAt(), d.took
 		p.tell(d, func(ctx context.Context) {
-			p.cfg.Failures.Failed(ctx, &d.msg, category, d.err, d.startedAt(), d.took)
+			p.cfg.Failures.Failed(ctx, &d.msg, category, err, started, took)
 		})
 	}
 }
@@ -139,8 +140,9 @@ func (p *Processor) poisonCase(d *delivery, category poison.Category, why string
 			case d.called: // the handler still runs
 				took = p.now() - d.started
 			}
+			started := d.startedAt()
 			p.tell(d, func(ctx context.Context) {
-				p.cfg.Failures.DeadLettered(ctx, &d.msg, category, why, err, d.startedAt(), took)
+				p.cfg.Failures.DeadLettered(ctx, &d.msg, category, why, own(err), started, took)
 			})
 		}
 	}

@@ -49,10 +49,10 @@ func DeadLetterIs(target error) func(error) bool {
 
 // decide asks the policy. It does not panic.
 func (p *Processor) decide(d *delivery) (a Action) {
-	ctx, m, err := context.WithoutCancel(d.ctx), &d.msg, d.err
+	ctx, m, err := context.WithoutCancel(d.ctx), &d.msg, own(d.err)
 	defer func() {
 		if v := recover(); v != nil {
-			m.Log().ErrorContext(ctx, "error policy panicked; retrying the message", "error", reason(&PanicError{Value: v}))
+			m.Log().ErrorContext(ctx, "error policy panicked; retrying the message", "error", reason(recovered(v)))
 			a = Action{Verdict: Retry}
 		}
 	}()
