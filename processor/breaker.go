@@ -31,10 +31,11 @@ import (
 // Unavailable or Throttled.
 //
 // Deliveries that failed in the outage are not counted against a message, up to twenty of them; those
-// that failed as Unavailable, without a bound. After the outage a message delivered more than
-// MaxDequeueCount times, by other processes perhaps, gets one attempt more. All of that is
-// remembered in memory: a message whose budget was used up is dead-lettered by a process that has not
-// seen the outage.
+// that failed as Unavailable, without a bound. A message delivered more than MaxDequeueCount times, by
+// other processes perhaps, gets up to twenty attempts more while the outage lasts, and one after it. All of
+// that is remembered in memory, because nothing but a count travels with a message: one whose budget was used
+// up is dead-lettered by a process that has not seen the outage, such as one started since, or one of several
+// on a queue of a handful of messages.
 //
 // Messages that end the process are the breaker's business as well. What this process did not give
 // back itself was in the hands of one that may have died of it: such messages are handled one at a
@@ -361,13 +362,18 @@ func (b *breaker) failed(d *delivery, by blame, patience, now time.Duration) ver
 	if by == blameNone {
 		return verdictOn{excused: excuse()}
 	}
-	// The row may turn out to be an outage. A last attempt in it gets another, once.
-	if d.msg.LastAttempt() && (by == blameOutage || len(b.messages) >= tripMessages) && m.waited != b.openings+1 {
-		m.waited = b.openings + 1
+	// The row may turn out to be an outage, whose other failures other processes see. A last attempt in it
+	// gets another.
+	if d.msg.LastAttempt() && b.suspicious(by) {
 		return verdictOn{excused: excuse()}
 	}
 	m.failed(b.row)
 	return verdictOn{}
+}
+
+// suspicious says whether a row of failures, this one by the way, looks like an outage already.
+func (b *breaker) suspicious(by blame) bool {
+	return by == blameOutage || len(b.messages) >= tripMessages
 }
 
 func (b *breaker) trips(now time.Duration) bool {

@@ -181,15 +181,26 @@ func TestOneAttemptMoreForEachOutage(t *testing.T) {
 	for range 2 {
 		*now += time.Minute
 		b.open(t, *now)
+		*now += time.Minute
+		b.succeeded(*now)
 		if d := late(7); !b.grant(d, *now) || d.counted() != 5 || !d.msg.LastAttempt() {
 			t.Errorf("not granted, or not as the last: %d", d.counted())
 		}
-		*now += time.Minute
-		b.succeeded(*now)
 		if b.grant(late(8), *now) {
 			t.Error("granted twice")
 		}
 	}
+	// While it lasts other processes spend deliveries as well.
+	b.open(t, *now)
+	for i := range maxExcused {
+		if d := late(9 + i); !b.grant(d, *now) {
+			t.Errorf("not granted for the %d. time while the outage lasts", i+1)
+		}
+	}
+	if b.grant(late(40), *now) {
+		t.Error("granted without end")
+	}
+	b.succeeded(*now)
 	*now += time.Minute
 	d := delivered("young", 7, *now)
 	d.msg.InsertedAt = b.clock()

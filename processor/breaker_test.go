@@ -115,6 +115,34 @@ func outage(t *testing.T, r *rig, d *downstream, messages, concurrency int, cate
 	r.end(run)
 }
 
+// Each of several processes sees a part of the failures, and spends deliveries the others know nothing of.
+func TestAnOutageQuarantinesNothingOfSeveralProcesses(t *testing.T) {
+	for name, err := range map[string]error{"timeouts": context.DeadlineExceeded, "certainly not theirs": processor.Unavailable(errBroken), "errors nobody knows": errBroken} {
+		for _, messages := range []int{20, 60} {
+			for _, processes := range []int{2, 3} {
+				t.Run(fmt.Sprintf("%s, %d messages, %d processes", name, messages, processes), func(t *testing.T) {
+					bubble(t, func(t *testing.T, r *rig) {
+						d := &downstream{err: err}
+						d.away.Store(true)
+						r.fill(messages)
+						runs := make([]*running, processes)
+						for i := range runs {
+							runs[i] = r.start(processor.Config{Concurrency: 8}, r.handle(d.call))
+						}
+						time.Sleep(10 * time.Minute)
+						d.away.Store(false)
+						time.Sleep(5 * time.Minute)
+						for _, run := range runs {
+							r.end(run)
+						}
+						r.left(0, 0)
+					})
+				})
+			}
+		}
+	}
+}
+
 // It opens in the middle of things, and messages on their last attempt are spared as well.
 func TestMessagesOnTheirLastAttemptSurviveAnOutage(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {

@@ -15,8 +15,8 @@ type memory struct {
 	pending int           // failures in a row that may turn out to be one
 	row     uint32        // that row
 	suspect bool          // it failed while others succeeded
-	waited  uint32        // a last attempt waited for that: openings + 1 then
 	granted uint32        // openings when it got an attempt beyond its budget
+	grants  int           // such attempts while an outage lasted
 }
 
 // failed notes a failure in a row.
@@ -76,22 +76,23 @@ func (b *breaker) recognize(d *delivery) {
 	d.unaccounted = m.last != d.msg.DequeueCount-1
 }
 
-// grant gives a message that was delivered too often one attempt more, if an outage during its life may
-// have taken them.
+// grant gives a message that was delivered too often another attempt, if an outage may have taken them:
+// one during its life, once; or one that lasts, which other processes spend deliveries on as well.
 func (b *breaker) grant(d *delivery, now time.Duration) bool {
 	if b.cfg.Off {
 		return false
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.state != breakerOpen && !d.msg.InsertedAt.Before(b.closedAt) {
-		return false
-	}
 	m := b.recall(d.msg.ID)
-	if m.granted == b.openings {
+	switch lasting := b.state == breakerOpen || b.failures > 0 && (b.alike > 0 || len(b.messages) >= tripMessages); {
+	case lasting && m.grants < maxExcused:
+		m.grants++
+	case b.state == breakerOpen, !d.msg.InsertedAt.Before(b.closedAt), m.granted == b.openings:
 		return false
+	default:
+		m.granted = b.openings
 	}
-	m.granted = b.openings
 	m.excused = d.msg.DequeueCount - d.msg.Absences() - b.most
 	d.excused = m.excused
 	b.remember(d.msg.ID, m, now)

@@ -101,6 +101,7 @@ func (c *consumer) start(ctx context.Context, g *errgroup.Group, s *service) {
 	if old := c.before.Load(); old != nil {
 		g.Go(func() error {
 			<-old.ended
+			c.Inherit(old.Processor)
 			close(c.may)
 			<-old.gone
 			c.before.Store(nil)

@@ -90,7 +90,7 @@ func TestUnfitKeysGoToPoison(t *testing.T) {
 		},
 		"a body that does not fit": {
 			key: dedup.Body(byOperation), body: "[1]",
-			category: poison.CategoryDeserialization, reason: "a array where dedup_test.payment is wanted",
+			category: poison.CategoryDeserialization, reason: "an array where dedup_test.payment is wanted",
 		},
 		"a body that is refused": {
 			key: dedup.Body(byOperation), body: `{"Operation":"` + secret + `","Cents":-1}`,
