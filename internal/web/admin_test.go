@@ -214,7 +214,7 @@ func TestATokenTravelsBesideAPassword(t *testing.T) {
 func TestGuessingTokensIsSlowedDown(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		h, consumer, _ := steered(t, true)
+		h, consumer, logs := steered(t, true)
 		post := func(token string) *http.Response {
 			return do(h, "POST", pausePath, "Authorization", "Bearer "+token)
 		}
@@ -224,22 +224,35 @@ func TestGuessingTokensIsSlowedDown(t *testing.T) {
 			}
 			do(h, "POST", pausePath)
 		}
-		consumer.Resume()
-		for i := range 12 {
-			want := 401
+		for i := range 40 {
+			want, retry := 401, ""
 			if i >= 10 {
-				want = 429
+				want, retry = 429, "1"
 			}
-			if resp := post("wrong-horse-battery"); resp.StatusCode != want {
-				t.Errorf("guess %d: %d, want %d", i+1, resp.StatusCode, want)
+			if resp := post("wrong-horse-battery"); resp.StatusCode != want || resp.Header.Get("Retry-After") != retry {
+				t.Errorf("guess %d: %d, Retry-After %q, want %d and %q", i+1, resp.StatusCode, resp.Header.Get("Retry-After"), want, retry)
+			}
+			// Nobody is locked out by what others guess.
+			consumer.Resume()
+			if resp := post(operatorToken); resp.StatusCode != 200 || consumer.state != processor.StatePaused {
+				t.Errorf("a right token after %d wrong ones: %d", i+1, resp.StatusCode)
+			}
+			if resp := post(readerToken); resp.StatusCode != 403 {
+				t.Errorf("a reader's token after %d wrong ones: %d, want 403", i+1, resp.StatusCode)
 			}
 		}
-		if resp := post(operatorToken); resp.StatusCode != 429 || resp.Header.Get("Retry-After") != "1" || consumer.state != processor.StateRunning {
-			t.Errorf("a right guess among wrong ones: %d, Retry-After %q, want 429 and 1", resp.StatusCode, resp.Header.Get("Retry-After"))
+		if n := strings.Count(logs.String(), "wrong token refused"); n != 10 {
+			t.Errorf("%d guesses are in the log, want 10", n)
 		}
 		time.Sleep(time.Second)
-		if got := post(operatorToken).StatusCode; got != 200 {
-			t.Errorf("a right token a second later: %d", got)
+		for i := range 6 {
+			want := 401
+			if i >= 5 {
+				want = 429
+			}
+			if got := post("wrong-horse-battery").StatusCode; got != want {
+				t.Errorf("guess %d a second later: %d, want %d", i+1, got, want)
+			}
 		}
 	})
 }
