@@ -256,6 +256,33 @@ func TestReplacedProcessorLosesNoCount(t *testing.T) {
 	}
 }
 
+// After many reloads and the consumer's removal, nobody runs handlers any more, but what was counted and is hidden shows.
+func TestEndedProcessorsMayRunNoHandlers(t *testing.T) {
+	t.Parallel()
+	reg := prometheus.NewPedanticRegistry()
+	consumer := metric.NewConsumer(reg, metric.Options{})
+	for i := range 12 {
+		q := consumer.Queue("acct", "orders")
+		q.Watch(func() metric.GaugeSet {
+			return metric.GaugeSet{MaxHandlers: 4 + 3*(i%2), Held: 1, LastReceive: time.Unix(5, 0), Ended: true}
+		})
+		q.Received(1)
+	}
+	const labels = `{account="acct",queue_name="orders"}`
+	got := samples(t, reg)
+	for name, want := range map[string]float64{
+		metric.MaxHandlers: 0, metric.HeldMessages: 12, metric.MessagesReceived: 12, metric.LastReceive: 5,
+	} {
+		if v, ok := got[name+labels]; !ok || v != want {
+			t.Errorf("%s is %v (there: %v), want %v", name, v, ok, want)
+		}
+	}
+	consumer.Queue("acct", "orders").Watch(func() metric.GaugeSet { return metric.GaugeSet{MaxHandlers: 8} })
+	if v := samples(t, reg)[metric.MaxHandlers+labels]; v != 8 {
+		t.Errorf("with one that runs, %v handlers may run, want 8", v)
+	}
+}
+
 func TestOneRegistryHasOneConsumer(t *testing.T) {
 	t.Parallel()
 	reg := prometheus.NewPedanticRegistry()

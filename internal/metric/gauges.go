@@ -50,7 +50,8 @@ func (c *Consumer) collectGauges(ch chan<- prometheus.Metric, k queueKey, set Ga
 
 // merge reads several processors of one queue as one: handlers add up, the worst age and
 // failures show, an open breaker as well, and the queue is paused when all of them are. Of one that has ended
-// only what it still hides shows, unless all have. It is false without any.
+// only what it still hides shows, unless all have: then they show without the handlers that may run, of which there are
+// none. It is false without any.
 func merge(readers []func() GaugeSet) (GaugeSet, bool) {
 	sets := make([]GaugeSet, 0, len(readers))
 	held := 0
@@ -61,6 +62,10 @@ func merge(readers []func() GaugeSet) (GaugeSet, bool) {
 	}
 	if slices.ContainsFunc(sets, func(g GaugeSet) bool { return !g.Ended }) {
 		sets = slices.DeleteFunc(sets, func(g GaugeSet) bool { return g.Ended })
+	} else {
+		for i := range sets { // all that one after the other replaced the last
+			sets[i].MaxHandlers = 0
+		}
 	}
 	if len(sets) == 0 {
 		return GaugeSet{}, false
