@@ -172,13 +172,14 @@ func TestPausesBetweenTries(t *testing.T) {
 
 func TestCallersDeadlineAndCancellationEndACall(t *testing.T) {
 	observing(t, func(o *observed) {
-		o.inject(queue.OpPeek, queuetest.Fault{Status: 500})
+		o.inject(queue.OpPeek, queuetest.Fault{Hang: true, Times: 1})
 		ctx, cancel := context.WithTimeout(o.ctx, 100*time.Millisecond)
 		defer cancel()
 		begin := time.Now()
 		if _, err := o.q.Peek(ctx, 1); !errors.Is(err, context.DeadlineExceeded) || time.Since(begin) > 150*time.Millisecond {
 			o.Errorf("deadline: %v after %v", err, time.Since(begin))
 		}
+		o.inject(queue.OpPeek, queuetest.Fault{Status: 500})
 		ctx, cancel = context.WithCancel(o.ctx)
 		time.AfterFunc(50*time.Millisecond, cancel)
 		begin = time.Now()
@@ -186,6 +187,53 @@ func TestCallersDeadlineAndCancellationEndACall(t *testing.T) {
 			o.Errorf("cancellation: %v after %v", err, time.Since(begin))
 		}
 	})
+}
+
+// What the service said tells more than that there was no time left to ask again.
+func TestACallOutOfTimeEndsWithTheLastAnswer(t *testing.T) {
+	for name, c := range map[string]struct {
+		fault    queuetest.Fault
+		deadline time.Duration
+		gate     time.Duration // before the second try
+		took     time.Duration
+		tries    int
+		want     queue.Result
+	}{
+		"between tries":          {queuetest.Busy(4 * time.Second), 10 * time.Second, 0, 8 * time.Second, 3, queue.ResultThrottled},
+		"before the second":      {queuetest.Busy(4 * time.Second), 4 * time.Second, 0, 0, 1, queue.ResultThrottled},
+		"a failing server":       {queuetest.Fault{Status: 500}, 100 * time.Millisecond, 0, 0, 1, queue.ResultServer},
+		"a refused connection":   {queuetest.Fault{Refuse: true}, 100 * time.Millisecond, 0, 0, 1, queue.ResultNetwork},
+		"while it waits to pass": {queuetest.Busy(4 * time.Second), 10 * time.Second, time.Minute, 10 * time.Second, 1, queue.ResultThrottled},
+	} {
+		t.Run(name, func(t *testing.T) {
+			observing(t, func(o *observed) {
+				o.take()
+				o.inject(queue.OpPeek, c.fault)
+				passes := 0
+				gated := queue.WithGate(o.ctx, func(ctx context.Context) error {
+					if passes++; passes == 1 {
+						return nil
+					}
+					select {
+					case <-time.After(c.gate):
+						return nil
+					case <-ctx.Done():
+						return ctx.Err()
+					}
+				})
+				ctx, cancel := context.WithTimeout(gated, c.deadline)
+				defer cancel()
+				begin := time.Now()
+				_, err := o.q.Peek(ctx, 1)
+				if got := queue.Classify(err); got != c.want {
+					t.Errorf("classified %s, want %s: %v", got, c.want, err)
+				}
+				if took, tries := time.Since(begin), len(o.take()); took != c.took || tries != c.tries {
+					t.Errorf("%d tries in %v, want %d in %v", tries, took, c.tries, c.took)
+				}
+			})
+		})
+	}
 }
 
 func TestOddRequestsAreObservedAsOther(t *testing.T) {

@@ -58,12 +58,20 @@ func (r retrier) Do(req *policy.Request) (*http.Response, error) {
 		_, t = withTrace(caller)
 	}
 	end := time.Now().Add(r.whole)
+	patience := end // no try begins after
+	if deadline, ok := caller.Deadline(); ok && deadline.Before(end) {
+		patience = deadline
+	}
+	var (
+		resp *http.Response
+		err  error
+	)
 	for n := 1; ; n++ {
-		if err := pass(caller); err != nil {
-			return nil, err
+		if passed := pass(caller); passed != nil {
+			return given(resp, err, passed)
 		}
 		ctx, cancel := context.WithTimeout(caller, min(r.try, time.Until(end)))
-		resp, err := req.WithContext(ctx).Next()
+		resp, err = req.WithContext(ctx).Next()
 		cancel() // the answer has been read
 		if t.done != nil {
 			return t.done, nil // whatever the SDK's own retry policy makes of a context that ended since
@@ -72,13 +80,22 @@ func (r retrier) Do(req *policy.Request) (*http.Response, error) {
 			return resp, err
 		}
 		delay, ok := retryPause(n, resp)
-		if !ok || time.Until(end) <= delay {
+		if !ok || time.Until(patience) <= delay {
 			return resp, err
 		}
-		if err := retryWait(caller, delay); err != nil {
-			return nil, err
+		if waited := retryWait(caller, delay); waited != nil {
+			return given(resp, err, waited)
 		}
 	}
+}
+
+// given returns how a call ended that was stopped between two tries: with what the last try brought, which says more
+// than that there was no time for another, unless there was none or the caller took the call back.
+func given(resp *http.Response, err, stopped error) (*http.Response, error) {
+	if resp == nil && err == nil || errors.Is(stopped, context.Canceled) {
+		return nil, stopped
+	}
+	return resp, err
 }
 
 // final says whether an error declares itself beyond retrying, as a credential's does.
