@@ -2,9 +2,11 @@ package app_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -142,5 +144,30 @@ func TestNothingIsReloadedAtTheEnd(t *testing.T) {
 		if h.handled["at work"] != 1 {
 			t.Errorf("handled: %v", h.handled)
 		}
+	})
+}
+
+// A handler that is mended by a reload gets the messages that the outage spared.
+func TestAReloadKeepsWhatAnOutageSpared(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var mended atomic.Bool
+		h := processor.HandlerFunc(func(context.Context, *processor.Message) error {
+			if !mended.Load() {
+				return processor.Unavailable(errors.New("it is not there"))
+			}
+			return nil
+		})
+		r := start(t, consuming(consumed("orders", 1)), map[string]processor.Handler{"acct/orders": h})
+		for range 3 {
+			r.send("orders", "x")
+		}
+		settle(30 * time.Minute)
+		mended.Store(true)
+		r.reload(consuming(consumed("orders", 2)))
+		settle(10 * time.Minute)
+		r.want("http://main/metrics", 200, `queue_messages_processed_total{account="acct",queue_name="orders"} 3`)
+		r.want("http://main/metrics", 200, `queue_approximate_messages{account="acct",queue_kind="poison",queue_name="orders"} 0`)
+		r.end()
 	})
 }
