@@ -22,12 +22,12 @@ func (f *Fleet) Triage(name string) (triage.Queue, error) {
 		return triage.Queue{}, err
 	}
 	t := triage.Queue{Queue: q.Queue}
-	switch of := f.PoisonOf(q); {
-	case q.Poison() != nil:
-		t.Shared = len(f.PoisonOf(FleetQueue{Queue: q.Poison(), Config: q.Config})) > 1
-	case len(of) > 0:
+	if q.Poison() != nil {
+		return t, nil
+	}
+	if of := f.PoisonOf(q); len(of) > 0 {
 		t.NoPoison = fmt.Errorf("%s is the poison queue of %s; name that", q, of[0])
-	default:
+	} else {
 		t.NoPoison = fmt.Errorf("%s has no poison queue: the configuration says noPoison", q)
 	}
 	return t, nil

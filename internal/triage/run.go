@@ -13,8 +13,6 @@ import (
 // Queue is a queue whose poison is looked after.
 type Queue struct {
 	*queue.Queue
-	// Shared says that its poison queue holds other queues' messages too.
-	Shared bool
 	// NoPoison is why it has none; nil when it has.
 	NoPoison error
 }
@@ -181,25 +179,16 @@ func (r *runner) selection() poison.Selection {
 	return s
 }
 
-// purge deletes everything of the queue's: at one stroke where the poison queue is the queue's alone.
+// purge deletes everything of the queue's. It never clears the poison queue at one stroke: that would take
+// other queues' messages with it, which this configuration need not know of, and what arrives meanwhile.
 func (r *runner) purge(ctx context.Context, hooks Hooks) error {
 	l, err := poison.List(ctx, r.q.Queue)
 	if err != nil {
 		return err
 	}
-	if r.q.Shared || l.Others > 0 {
-		r.c.All = true
-		res, err := poison.Delete(ctx, r.q.Queue, poison.DeleteOptions{Selection: r.selection(), DryRun: r.c.DryRun, Deleted: hooks.Deleted})
-		return r.end(res, err)
-	}
-	res := poison.Result{Chosen: int(l.Total), DryRun: r.c.DryRun}
-	if l.Total > 0 && !r.c.DryRun {
-		if err := r.q.Poison().Clear(ctx); err != nil {
-			return r.end(res, err)
-		}
-		res.Done, res.Copies = res.Chosen, res.Chosen
-	}
-	return r.end(res, nil)
+	r.c.All = l.Partial // what one look saw whole needs no walk
+	res, err := poison.Delete(ctx, r.q.Queue, poison.DeleteOptions{Selection: r.selection(), DryRun: r.c.DryRun, Deleted: hooks.Deleted})
+	return r.end(res, err)
 }
 
 // copies remembers which messages were told. The zero value is ready.

@@ -257,7 +257,8 @@ func TestAnOperatorLooksAfterPoison(t *testing.T) {
 		"ann list acct/orders id false new false n 1",
 		"ann replay acct/orders id true new true n 0", "ann replay acct/orders id false new false n 1",
 		"ann delete acct/orders id true new false n 0", "ann delete acct/orders id false new false n 1",
-		"ann export acct/orders id false new false n 2", "ann purge acct/orders id false new false n 2",
+		"ann export acct/orders id false new false n 2",
+		"ann purge acct/orders id true new false n 0", "ann purge acct/orders id true new false n 0", "ann purge acct/orders id false new false n 2",
 		"ann import acct/orders id true new false n 0", "ann import acct/orders id true new false n 0", "ann import acct/orders id false new false n 2",
 	}
 	if d := cmp.Diff(want, got); d != "" {
