@@ -20,7 +20,8 @@ type contender struct {
 	signal func(*sim) (value float64, active bool)
 }
 
-// contenders: KEDA's scaler as it is by default, and qwatch's strategies as `qwatch keda generate` sets them up.
+// contenders: KEDA's scaler as it is by default, and qwatch's strategies as `qwatch keda generate` and the chart set them
+// up; and drain with the window and cooldown of defaults, which shows what these settings are worth.
 func contenders() []contender {
 	minute := time.Minute
 	azure := rules{5, 30 * time.Second, 5 * minute, 5 * minute, 100, 10 * time.Second}
@@ -28,6 +29,8 @@ func contenders() []contender {
 	drain := rules{1, 15 * time.Second, minute, 15 * time.Second, 100, 10 * time.Second}
 	rarely := drain
 	rarely.polling, rarely.watching = 30*time.Second, minute
+	slowly := drain
+	slowly.cooldown, slowly.window = 5*minute, 5*minute
 	return []contender{
 		{"KEDA's azure-queue", azure, azureQueue},
 		{"`all`", own, strategy(StrategyAll)},
@@ -35,6 +38,7 @@ func contenders() []contender {
 		{"`inflight`", own, strategy(StrategyInflight)},
 		{"`drain`", drain, strategy(StrategyDrain)},
 		{"`drain`, `watch.interval: 1m`", rarely, strategy(StrategyDrain)},
+		{"drain without its window and cooldown", slowly, strategy(StrategyDrain)},
 	}
 }
 

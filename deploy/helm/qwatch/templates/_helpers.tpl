@@ -65,3 +65,13 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- define "qwatch.groupName" -}}
 {{ printf "%s-%s" (include "qwatch.fullname" (index . 0)) (index . 1) | trunc 63 | trimSuffix "-" }}
 {{- end -}}
+
+{{/* The advanced section of a scaling. drain never asks for fewer replicas than are busy, so that these need not be kept for
+the five minutes of Kubernetes' default, as `qwatch keda generate` has it too. */}}
+{{- define "qwatch.advanced" -}}
+{{- $out := dict -}}
+{{- if eq .strategy "drain" -}}
+{{- $out = dict "horizontalPodAutoscalerConfig" (dict "behavior" (dict "scaleDown" (dict "stabilizationWindowSeconds" 15))) -}}
+{{- end -}}
+{{- mergeOverwrite $out (deepCopy .advanced) | toJson -}}
+{{- end -}}
