@@ -76,7 +76,20 @@ func parseWork(r io.Reader) (map[key]work, error) {
 			w.total += time.Duration(sum * float64(time.Second))
 		}
 	})
+	for k, w := range queues {
+		queues[k] = w.bounded()
+	}
 	return queues, nil
+}
+
+// bounded is work as one process can do it: no more handlers than slots, where it tells them.
+func (w work) bounded() work {
+	w.slots = min(w.slots, maxSlots)
+	w.handlers = min(w.handlers, maxSlots)
+	if w.slots > 0 {
+		w.handlers = min(w.handlers, w.slots)
+	}
+	return w
 }
 
 func gauge(m *dto.Metric) float64 {

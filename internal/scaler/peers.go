@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -22,7 +23,9 @@ const (
 	peersAtOnce  = 16
 	maxPeers     = 2000
 	maxPeerBytes = 32 << 20
-	firstSamples = 100 // what a peer handled before it was first asked weighs like so many messages
+	firstSamples = 100    // what a peer handled before it was first asked weighs like so many messages
+	roundSamples = 1000   // what it handled between two questions weighs like so many at most: it may say anything
+	maxSlots     = 10_000 // of a peer for a queue
 )
 
 // PeersConfig says where the consumers in other processes are.
@@ -55,15 +58,18 @@ type Peers struct {
 	mu      sync.Mutex
 	pods    map[string]*pod // by host:port
 	listed  time.Time       // when every host was last resolved; zero: never
+	asked   bool            // a round has ended: those that were there at the start had their turn
 	failing string          // why the hosts are not resolved; "": they are
 	warned  map[string]bool // incidents that were told
 }
 
 // pod is one peer.
 type pod struct {
-	at     time.Time // of its last answer; zero: none yet
-	err    string    // why it did not answer; "": it did
-	queues map[key]work
+	listed  time.Time // when it was first among the addresses
+	at      time.Time // of its last answer; zero: none yet
+	err     string    // why it did not answer; "": it did
+	refused bool      // nothing listened there
+	queues  map[key]work
 }
 
 // work is what a peer said about one queue.
@@ -122,25 +128,37 @@ func (p *Peers) workers(k key, now time.Time) workers {
 		}
 	}
 	switch {
-	case p.listed.IsZero() && p.failing == "":
-		unknown("the peers have not been asked yet")
-	case p.listed.IsZero(), now.Sub(p.listed) > p.staleAfter():
+	case p.listed.IsZero() && p.failing != "", !p.listed.IsZero() && now.Sub(p.listed) > p.staleAfter():
 		unknown("%s", p.failing)
+	case !p.asked:
+		unknown("the peers have not been asked yet")
 	}
+	silent, heard := "", false
 	for address, pod := range p.pods {
-		if pod.at.IsZero() || now.Sub(pod.at) > p.staleAfter() {
+		if pod.at.IsZero() {
+			// It starts, or nothing runs there: no handlers are known of it, and it says nothing of the others'.
+			if !pod.refused && now.Sub(pod.listed) > p.staleAfter() {
+				silent = fmt.Sprintf("no peer has ever answered, peer %s: %s", address, pod.err)
+			}
+			continue
+		}
+		heard = true
+		q, ok := pod.of(k)
+		if !ok {
+			continue // its silence hides no handlers of this queue
+		}
+		if now.Sub(pod.at) > p.staleAfter() {
 			unknown("peer %s does not answer: %s", address, pod.err)
 			continue
 		}
 		w.age = max(w.age, now.Sub(pod.at))
-		q, ok := pod.of(k)
-		if !ok {
-			continue
-		}
 		w.replicas++
 		w.handlers += q.handlers
 		w.slots += q.slots
 		w.heldElsewhere += q.held
+	}
+	if silent != "" && !heard {
+		unknown("%s", silent) // the consumers are not seen at all, as behind a network policy
 	}
 	return w
 }
@@ -179,6 +197,11 @@ func (p *Peers) round(ctx context.Context) []learned {
 		})
 	}
 	_ = g.Wait() // what failed is remembered with the peer
+	if err == nil {
+		p.mu.Lock()
+		p.asked = true
+		p.mu.Unlock()
+	}
 	return all
 }
 
@@ -234,7 +257,7 @@ func (p *Peers) list(addresses []string, err error) {
 	p.listed, p.failing = time.Now(), ""
 	for _, a := range addresses {
 		if p.pods[a] == nil {
-			p.pods[a] = &pod{err: "it has not been asked yet"}
+			p.pods[a] = &pod{listed: p.listed, err: "it has not been asked yet"}
 		}
 	}
 	for a := range p.pods {
@@ -269,15 +292,19 @@ func (p *Peers) heard(address string, queues map[key]work, err error) []learned 
 		return nil // gone meanwhile
 	}
 	if err != nil {
-		known.err = err.Error()
+		known.err, known.refused = err.Error(), errors.Is(err, syscall.ECONNREFUSED)
 		return nil
 	}
 	var news []learned
 	for k, w := range queues {
 		before, seen := known.queues[k]
 		n := w.since(before.progress)
-		if !seen && n.n > firstSamples {
-			n = progress{firstSamples, time.Duration(float64(n.total) / float64(n.n) * firstSamples)}
+		most := uint64(roundSamples)
+		if !seen {
+			most = firstSamples
+		}
+		if n.n > most {
+			n = progress{most, time.Duration(float64(n.total) / float64(n.n) * float64(most))}
 		}
 		if n.n > 0 {
 			news = append(news, learned{k, n})

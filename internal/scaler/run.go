@@ -18,7 +18,7 @@ func (s *Scaler) Run(ctx context.Context, local func() []Consumer) error {
 		s.askPeers(ctx, peers)
 	}()
 	defer func() { <-done }()
-	before := map[key]progress{}
+	var before map[key]progress
 	tick := time.NewTicker(learnEvery)
 	defer tick.Stop()
 	for {
@@ -28,7 +28,9 @@ func (s *Scaler) Run(ctx context.Context, local func() []Consumer) error {
 		case news := <-peers:
 			s.learn(news)
 		case <-tick.C:
-			s.learn(handled(local(), before))
+			var news []learned
+			news, before = handled(local(), before)
+			s.learn(news)
 		}
 	}
 }
@@ -39,8 +41,9 @@ type Consumer struct {
 	Handled        func() (n uint64, total time.Duration)
 }
 
-func handled(local []Consumer, before map[key]progress) []learned {
-	var news []learned
+// handled returns what is new since before, and what to compare with the next time.
+func handled(local []Consumer, before map[key]progress) (news []learned, now map[key]progress) {
+	now = make(map[key]progress, len(local))
 	for _, c := range local {
 		k := key{c.Account, c.Queue}
 		n, total := c.Handled()
@@ -48,9 +51,9 @@ func handled(local []Consumer, before map[key]progress) []learned {
 		if d := p.since(before[k]); d.n > 0 {
 			news = append(news, learned{k, d})
 		}
-		before[k] = p
+		now[k] = p
 	}
-	return news
+	return news, now
 }
 
 func (s *Scaler) askPeers(ctx context.Context, peers chan<- []learned) {
@@ -76,19 +79,47 @@ func (s *Scaler) askPeers(ctx context.Context, peers chan<- []learned) {
 	}
 }
 
+// What is remembered of how long messages take: of queues that may be asked about, for as long as somebody handles
+// some now and then, a long weekend included. Peers may name anything.
+const (
+	handlingKept = 7 * 24 * time.Hour
+	maxHandling  = 20_000 // queues
+	pruneEvery   = time.Minute
+)
+
 // learn counts what was handled. Consumers that do not know the account count for the queue of every one.
 func (s *Scaler) learn(news []learned) {
 	now := time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if now.Sub(s.pruned) >= pruneEvery {
+		s.pruned = now
+		for k, h := range s.handling {
+			if now.Sub(h.at) > handlingKept || !s.known(k) {
+				delete(s.handling, k)
+			}
+		}
+	}
 	for _, l := range news {
 		h := s.handling[l.key]
 		if h == nil {
+			if len(s.handling) >= maxHandling || !s.known(l.key) {
+				continue
+			}
 			h = &handling{}
 			s.handling[l.key] = h
 		}
 		h.add(now, l.n, l.total)
 	}
+}
+
+// known says whether anybody may ask about the queue; of one without an account it cannot be told.
+func (s *Scaler) known(k key) bool {
+	if k.account == "" {
+		return true
+	}
+	_, ok := s.cfg.Known(k.account, k.queue)
+	return ok
 }
 
 // mean is how long a message of the queue takes; false when it was not measured.

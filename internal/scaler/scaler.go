@@ -57,6 +57,7 @@ type Scaler struct {
 
 	mu       sync.Mutex
 	handling map[key]*handling // of queues consumed here or by peers
+	pruned   time.Time         // when what is not needed was last taken out of handling
 	asked    map[key]question
 }
 
