@@ -43,11 +43,19 @@ func (e *external) trigger(r *pb.ScaledObjectRef) (Trigger, error) {
 	if err != nil {
 		return Trigger{}, statusOf(err)
 	}
-	if _, ok := e.cfg.Known(t.Account, t.Queue); !ok {
-		return Trigger{}, statusOf(failed(NotConfigured,
-			"metadata account and queueName: queue %s/%s is not in qwatch's configuration", t.Account, t.Queue))
+	if err := e.known(t); err != nil {
+		return Trigger{}, err
 	}
 	return t, nil
+}
+
+// known refuses a queue that there is not, or after a reload not any more.
+func (e *external) known(t Trigger) error {
+	if _, ok := e.cfg.Known(t.Account, t.Queue); !ok {
+		return statusOf(failed(NotConfigured,
+			"metadata account and queueName: queue %s/%s is not in qwatch's configuration", t.Account, t.Queue))
+	}
+	return nil
 }
 
 // IsActive implements the service.
@@ -98,7 +106,7 @@ func (e *external) GetMetrics(ctx context.Context, r *pb.GetMetricsRequest) (*pb
 }
 
 // StreamIsActive implements the service: it tells at once, and whenever it changes. While it cannot be told,
-// nothing is.
+// nothing is; it ends when the queue is taken out of the configuration.
 func (e *external) StreamIsActive(r *pb.ScaledObjectRef, stream grpc.ServerStreamingServer[pb.IsActiveResponse]) error {
 	t, err := e.trigger(r)
 	if err != nil {
@@ -107,6 +115,9 @@ func (e *external) StreamIsActive(r *pb.ScaledObjectRef, stream grpc.ServerStrea
 	tick := time.NewTicker(streamEvery)
 	defer tick.Stop()
 	for told, last := false, false; ; {
+		if err := e.known(t); err != nil {
+			return err
+		}
 		if a, err := e.Ask(stream.Context(), t.Account, t.Queue, t.Strategy); err == nil {
 			if active := a.Active(t.Activation); !told || active != last {
 				if err := stream.Send(&pb.IsActiveResponse{Result: active}); err != nil {
@@ -125,7 +136,8 @@ func (e *external) StreamIsActive(r *pb.ScaledObjectRef, stream grpc.ServerStrea
 	}
 }
 
-// StreamMetricSpec implements the service: the specification never changes while the trigger does not.
+// StreamMetricSpec implements the service: the specification never changes while the trigger does not. It ends when
+// the queue is taken out of the configuration.
 func (e *external) StreamMetricSpec(r *pb.ScaledObjectRef, stream grpc.ServerStreamingServer[pb.GetMetricSpecResponse]) error {
 	t, err := e.trigger(r)
 	if err != nil {
@@ -134,10 +146,18 @@ func (e *external) StreamMetricSpec(r *pb.ScaledObjectRef, stream grpc.ServerStr
 	if err := stream.Send(specOf(t)); err != nil {
 		return err
 	}
-	select {
-	case <-stream.Context().Done():
-		return status.FromContextError(stream.Context().Err()).Err()
-	case <-e.ending:
-		return nil
+	tick := time.NewTicker(streamEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			if err := e.known(t); err != nil {
+				return err
+			}
+		case <-stream.Context().Done():
+			return status.FromContextError(stream.Context().Err()).Err()
+		case <-e.ending:
+			return nil
+		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"net"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	pb "github.com/kedacore/keda/v2/pkg/scalers/externalscaler"
@@ -25,7 +26,8 @@ import (
 // Bounds of the gRPC server: what KEDA sends is small and seldom.
 const (
 	maxMessage  = 64 << 10
-	maxStreams  = 1000 // of one connection
+	maxStreams  = 1 << 16 // calls of one connection at once: KEDA has one for all its triggers, and beyond waits without a word
+	maxLong     = 20_000  // streams that last, of all connections: two for each external-push trigger
 	clientAlive = 30 * time.Second
 	clientPings = 5 * time.Second
 )
@@ -36,6 +38,8 @@ type Server struct {
 	end    func() // ends the streams
 	log    *slog.Logger
 	served chan struct{}
+	long   atomic.Int64 // streams that last
+	most   int64
 }
 
 // NewServer returns a server that answers for the scaler and the health. A nil config means plain text. A nil
@@ -45,7 +49,7 @@ func NewServer(s *Scaler, h *health.Health, config *tls.Config, logger *slog.Log
 		logger = slog.New(slog.DiscardHandler)
 	}
 	ending := make(chan struct{})
-	v := &Server{end: sync.OnceFunc(func() { close(ending) }), log: logger.With("component", "grpc"), served: make(chan struct{})}
+	v := &Server{end: sync.OnceFunc(func() { close(ending) }), log: logger.With("component", "grpc"), served: make(chan struct{}), most: maxLong}
 	opts := []grpc.ServerOption{
 		grpc.MaxRecvMsgSize(maxMessage), grpc.MaxConcurrentStreams(maxStreams), grpc.ConnectionTimeout(clientPings),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: clientAlive, Timeout: clientPings}),
@@ -73,6 +77,12 @@ func (v *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 
 func (v *Server) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) (err error) {
 	defer v.recovered(info.FullMethod, &err)
+	defer v.long.Add(-1)
+	if v.long.Add(1) > v.most {
+		err := status.Errorf(codes.ResourceExhausted, "there are %d streams already: use external instead of external-push", v.most)
+		v.tell(info.FullMethod, err)
+		return err
+	}
 	err = handle(srv, stream)
 	if status.Code(err) != codes.Canceled {
 		v.tell(info.FullMethod, err)
