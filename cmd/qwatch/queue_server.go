@@ -51,11 +51,15 @@ const depthUnknown = "unknown"
 func (w watchedQueue) depth() (app.Depth, error) {
 	d := app.Depth{Account: w.Account, Queue: w.Queue, Status: app.DepthOK}
 	var err error
-	switch m := w.Main; {
+	known := w.Main
+	if known == nil && w.Poison != nil { // the poison queue is all that is left
+		known = w.Poison
+	}
+	switch m := known; {
 	case m == nil || m.Up == nil && m.Exists == nil:
 		d.Status = depthUnknown
 		err = errors.New("it was not polled yet")
-	case m.Exists != nil && !*m.Exists:
+	case w.Main != nil && m.Exists != nil && !*m.Exists:
 		d.Status = app.DepthMissing
 		err = queue.ErrQueueNotFound
 	case m.Up != nil && !*m.Up:
