@@ -79,10 +79,25 @@ func TestSeriesStayWithinTheFormula(t *testing.T) {
 		settle(time.Minute)
 		check(metric.Size{Queues: 5, Consumers: 4, Accounts: 1, Compact: true})
 
-		// And back: what is gone leaves nothing behind.
+		// And back: what was counted of consumers that are gone counts for a while, what is watched at once not.
 		r.reload(small)
+		settle(time.Minute)
+		check(metric.Size{Queues: 2, Consumers: 4, Accounts: 1})
 		settle(10 * time.Minute)
 		check(metric.Size{Queues: 2, Consumers: 1, Accounts: 1})
+
+		// So do accounts.
+		r.reload(small + strings.TrimPrefix(strings.ReplaceAll(consuming(consumed("third", 1)), "acct", "other"), "accounts:\n"))
+		settle(time.Minute)
+		check(metric.Size{Queues: 3, Consumers: 2, Accounts: 2})
+		r.want("http://main/metrics", 200, `qwatch_storage_request_duration_seconds_count{account="other",`)
+		r.reload(small)
+		settle(time.Minute)
+		check(metric.Size{Queues: 2, Consumers: 2, Accounts: 2})
+		r.want("http://main/metrics", 200, `qwatch_storage_request_duration_seconds_count{account="other",`)
+		settle(10 * time.Minute)
+		check(metric.Size{Queues: 2, Consumers: 1, Accounts: 1})
+		r.lacks("http://main/metrics", `account="other"`)
 		r.end()
 	})
 }

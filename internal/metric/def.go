@@ -191,11 +191,11 @@ func (d Def) CompactSamples() int {
 
 // Size is what the number of series depends on.
 type Size struct {
-	Queues    int // watched, each with its poison queue
-	Consumers int // queues consumed by this process
-	Accounts  int
+	Queues    int  // watched, each with its poison queue
+	Consumers int  // queues consumed by this process, those of the last five minutes included
+	Accounts  int  // those of the last five minutes included
 	Checks    int  // health checks, counted once for every probe
-	Scaled    int  // queues that a scaler asks about
+	Scaled    int  // queues that a scaler asked about in the last ten minutes
 	Compact   bool // the watcher exports the compact set
 }
 

@@ -157,7 +157,9 @@ A process exports at most
     series = %d × queues + %d × consumers + %d × accounts + %d × checks + %d × scaled queues + %d
 
 where *queues* are those watched, each with its poison queue; *consumers* those this process consumes; *checks* the
-health checks, counted once for every probe they belong to; *scaled queues* those a scaler asks about. No traffic, no message and no error adds to it. It is
+health checks, counted once for every probe they belong to; *scaled queues* those a scaler asked about in the last ten minutes.
+Consumers and accounts that a reload removed count for five minutes after their drain, as long as their last counts are exported: after
+many changes at once, a process has for that time what it had before and what it has now. No traffic, no message and no error adds to it. It is
 less where gauges are absent, and where an account is not used for every operation: each of the %d accounts for %d of
 an account's series, and an account that is only watched uses two. With native histograms the protobuf format adds at
 most 160 buckets to each histogram, and no series. In the compact set a queue has %d series at most; a healthy idle one
