@@ -37,34 +37,41 @@ type canary struct {
 	Canary
 	q      *queue.Queue
 	wait   time.Duration
-	byID   map[string]string   // the new id → the original's
-	byText map[identity]string // for poison copies without a record, as Azure Functions makes them
+	before map[identity]struct{} // what was on the poison queue before them, as far as it was seen
+	since  time.Time             // when the first was sent, by the service
+	byID   map[string]string     // the new id → the original's
+	byText map[identity][]string // for poison copies without a record, as Azure Functions makes them
+	failed map[string]struct{}   // originals' ids
 }
 
-func newCanary(q *queue.Queue, wait time.Duration) *canary {
-	return &canary{q: q, wait: wait, byID: map[string]string{}, byText: map[identity]string{}}
+func newCanary(q *queue.Queue, wait time.Duration, before map[identity]struct{}) *canary {
+	return &canary{
+		q: q, wait: wait, before: before,
+		byID: map[string]string{}, byText: map[identity][]string{}, failed: map[string]struct{}{},
+	}
 }
 
-func (c *canary) sent(id, newID string, o *queue.Original) {
+func (c *canary) sent(id string, r queue.SendResult, o *queue.Original) {
 	c.Messages++
-	c.byID[newID] = id
-	c.byText[identify(o.Text())] = id
+	c.byID[r.ID] = id
+	text := identify(o.Text())
+	c.byText[text] = append(c.byText[text], id)
+	if c.since.IsZero() {
+		c.since = r.InsertedAt
+	}
 }
 
 const canaryPoll = time.Second
 
-// watch returns nil when the canaries passed. Tend is called meanwhile.
-func (c *canary) watch(ctx context.Context, tend func(context.Context) error) error {
-	before, err := c.q.Poison().Properties(ctx)
-	if err != nil && !errors.Is(err, queue.ErrQueueNotFound) {
-		return err
-	}
+// watch returns nil when the canaries passed. Before is how many messages would be on the poison queue
+// had none come since the first was sent. Tend is called meanwhile.
+func (c *canary) watch(ctx context.Context, before int64, tend func(context.Context) error) error {
 	for waited := time.Duration(0); ; waited += canaryPoll {
 		main, err := c.q.Properties(ctx) // before the poison queue: a message is there before it leaves here
 		if err != nil {
 			return err
 		}
-		if err := c.look(ctx, before.ApproximateMessages); err != nil {
+		if err := c.look(ctx, before); err != nil {
 			return err
 		}
 		if main.ApproximateMessages == 0 {
@@ -92,11 +99,8 @@ func (c *canary) look(ctx context.Context, before int64) error {
 		return err
 	}
 	for _, m := range peeked.Messages {
-		id, ours := c.byText[identify(m.Text)]
-		if m.Record != nil {
-			id, ours = c.byID[m.Record.MessageID]
-		}
-		if ours {
+		if id, ours := c.origin(m); ours {
+			c.failed[id] = struct{}{}
 			c.Failed = append(c.Failed, id)
 		}
 	}
@@ -110,6 +114,25 @@ func (c *canary) look(ctx context.Context, before int64) error {
 		return fmt.Errorf("%w: the poison queue grew by %d", ErrCanary, c.Grown)
 	}
 	return nil
+}
+
+// origin returns the original's id of a canary that is on the poison queue again, once for each.
+func (c *canary) origin(m *queue.Message) (id string, ours bool) {
+	if m.Record != nil {
+		id, ours = c.byID[m.Record.MessageID]
+		_, told := c.failed[id]
+		return id, ours && !told
+	}
+	// Texts may be equal: what was there before the canaries is none of them.
+	if _, old := c.before[identify(m.ID)]; old || m.InsertedAt.Before(c.since) {
+		return "", false
+	}
+	for _, id := range c.byText[identify(m.Text)] {
+		if _, told := c.failed[id]; !told {
+			return id, true
+		}
+	}
+	return "", false
 }
 
 // overdue decides when the wait is over and there are messages on the source queue still.

@@ -3,6 +3,7 @@ package poison_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -61,5 +62,89 @@ func TestCanary(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// answer has a replay's messages handled as soon as they are sent.
+func (f *fixture) answer(handle func(*queue.Message) error) func(context.Context, poison.Replayed) {
+	return func(ctx context.Context, _ poison.Replayed) {
+		ms, err := f.q.Receive(ctx, 1, 0)
+		if err != nil || len(ms) != 1 {
+			f.Errorf("received %d, %v", len(ms), err)
+			return
+		}
+		if err := handle(ms[0]); err != nil {
+			f.Error(err)
+		}
+	}
+}
+
+// Behind 32 others nobody sees the canaries that failed: the count tells, taken before the first was sent.
+func TestCanariesThatFailAtOnceOnADeepPoisonQueue(t *testing.T) {
+	each(t, queue.Config{}, func(f *fixture) {
+		for i := range 100 {
+			f.poison(fmt.Sprint(i))
+		}
+		r, err := poison.Replay(f.ctx, f.q, poison.ReplayOptions{
+			Selection: poison.Selection{All: true}, Canary: 5,
+			Sent: f.answer(func(m *queue.Message) error { return poison.Move(f.ctx, m, poison.CategoryHandler, "again") }),
+		})
+		if !errors.Is(err, poison.ErrCanary) || r.Canary.Outcome != poison.CanaryFailed || r.Done != 5 || r.Canary.Grown != 5 {
+			t.Errorf("%+v, canary %+v, %v", r, r.Canary, err)
+		}
+	})
+}
+
+// Bare copies may hold the same text: those that were there before are no canaries that failed.
+func TestCanariesAmongBareCopiesOfTheSameText(t *testing.T) {
+	for name, tc := range map[string]struct {
+		fail    int
+		outcome poison.CanaryOutcome
+		done    int
+	}{
+		"all are handled": {0, poison.CanaryPassed, 6},
+		"one fails":       {1, poison.CanaryFailed, 3},
+		"all fail":        {3, poison.CanaryFailed, 3},
+	} {
+		for _, all := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, all %v", name, all), func(t *testing.T) {
+				each(t, queue.Config{}, func(f *fixture) {
+					if err := errors.Join(f.q.Create(f.ctx), f.q.Poison().Create(f.ctx)); err != nil {
+						t.Fatal(err)
+					}
+					bare := func(text string) error {
+						_, err := f.q.Poison().SendText(f.ctx, text, queue.SendOptions{})
+						return err
+					}
+					for range 6 {
+						if err := bare("same"); err != nil {
+							t.Fatal(err)
+						}
+					}
+					n := 0
+					r, err := poison.Replay(f.ctx, f.q, poison.ReplayOptions{
+						Selection: poison.Selection{All: all}, Canary: 3,
+						Sent: f.answer(func(m *queue.Message) error {
+							if n++; n <= tc.fail {
+								if err := bare(m.Text); err != nil {
+									return err
+								}
+							}
+							return m.Complete(f.ctx)
+						}),
+					})
+					if (tc.fail > 0) != errors.Is(err, poison.ErrCanary) || r.Canary.Outcome != tc.outcome || r.Done != tc.done || len(r.Canary.Failed) != tc.fail {
+						t.Errorf("%+v, canary %+v, %v", r, r.Canary, err)
+					}
+					seen := map[string]bool{}
+					for _, id := range r.Canary.Failed {
+						if seen[id] {
+							t.Errorf("%s is named twice", id)
+						}
+						seen[id] = true
+					}
+				})
+			})
+		}
 	}
 }

@@ -85,7 +85,7 @@ func Replay(ctx context.Context, q *queue.Queue, o ReplayOptions) (Result, error
 		r.pace = rate.NewLimiter(rate.Limit(o.Rate), 1)
 	}
 	if o.Canary > 0 && o.Canary < t.result.Chosen {
-		r.canary = newCanary(t.q, o.CanaryWait)
+		r.canary = newCanary(t.q, o.CanaryWait, t.w.seen)
 		t.result.Canary = &r.canary.Canary
 	}
 	err = t.run(ctx)
@@ -149,7 +149,7 @@ func (r *replay) act(ctx context.Context, l *logical, m *queue.Message, e *Entry
 		r.o.Sent(ctx, Replayed{Entry: e, MessageID: sent.ID, Doubtful: doubtful})
 	}
 	if r.canary != nil {
-		r.canary.sent(l.id, sent.ID, o)
+		r.canary.sent(l.id, sent, o)
 	}
 	return settled, nil
 }
@@ -159,7 +159,9 @@ func (r *replay) counted(ctx context.Context) error {
 	if r.canary == nil || r.result.Done < r.o.Canary || r.open == 0 {
 		return nil
 	}
-	err := r.canary.watch(ctx, r.tend)
+	// What failed again came since the walk counted; what this replay removed is gone since.
+	err := r.canary.watch(ctx, r.w.total-int64(r.result.Copies), r.tend)
+	r.canary.before = nil // the result keeps the rest
 	r.canary = nil
 	r.w.batch = r.batch()
 	return err

@@ -165,6 +165,7 @@ func (t *task) look(ctx context.Context, take func(*queue.Message) error) error 
 		return err
 	}
 	for _, m := range peeked.Messages {
+		t.w.seen[identify(m.ID)] = struct{}{}
 		if err := take(m); err != nil {
 			return err
 		}

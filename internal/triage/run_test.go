@@ -118,4 +118,3 @@ func TestPurgeTakesOnlyWhatBelongs(t *testing.T) {
 		})
 	}
 }
-
