@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/yaml"
 )
 
 // aGroup are values of a group g, scaled by drain on a queue with an objective.
@@ -125,4 +126,92 @@ func hpa(scaleDown map[string]any) any {
 func merged(of any, key string, value any) any {
 	of.(map[string]any)[key] = value
 	return of
+}
+
+// The grace and the scaler's concurrency follow config.defaults as qwatch's own settings do.
+func TestDrillChartFollowsDefaults(t *testing.T) {
+	for name, tt := range map[string]struct {
+		defaults, consumer string
+		grace, concurrency any
+	}{
+		"none":                            {"[]", "", 75.0, nil},
+		"one that matches":                {`[{match: "*", consumer: {drainTimeout: 2m, concurrency: 4}}]`, "", 255.0, 4.0},
+		"one that does not":               {`[{match: "invoices*", consumer: {drainTimeout: 2m, concurrency: 4}}]`, "", 75.0, nil},
+		"one of another account":          {`[{match: "b/*", consumer: {drainTimeout: 2m, concurrency: 4}}]`, "", 75.0, nil},
+		"one of this account":             {`[{match: "a/ord[a-f]r?", consumer: {drainTimeout: 2m, concurrency: 4}}]`, "", 255.0, 4.0},
+		"the last that matches wins":      {`[{match: "*", consumer: {drainTimeout: 2m}}, {match: "orders", consumer: {drainTimeout: 1m}}]`, "", 135.0, nil},
+		"the queue's own win":             {`[{match: "*", consumer: {drainTimeout: 2m, concurrency: 4}}]`, ", drainTimeout: 10s, concurrency: 2", 35.0, 2.0},
+		"a drain that is off":             {`[{match: "*", consumer: {drainTimeout: 2m}}]`, ", drainTimeout: 0", 15.0, nil},
+		"the scaler's own concurrency":    {`[{match: "*", scaling: {concurrency: 9}, consumer: {concurrency: 4}}]`, "", 75.0, nil},
+		"a dot that is no more than that": {`[{match: "order.", consumer: {drainTimeout: 2m}}]`, "", 75.0, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			values := strings.Replace(aGroup, "consumers:\n", "  defaults: "+tt.defaults+"\nconsumers:\n", 1)
+			values = strings.Replace(values, `"http://h/"}}`, `"http://h/"}}`+tt.consumer, 1)
+			all := objects(t, render(t, valuesFile(t, values)))
+			if got := at(t, only(t, all, "Deployment", "demo-qwatch-g"), "spec", "template", "spec", "terminationGracePeriodSeconds"); got != tt.grace {
+				t.Errorf("terminationGracePeriodSeconds %v, want %v", got, tt.grace)
+			}
+			if got := at(t, watched(t, all), "scaling", "concurrency"); got != tt.concurrency {
+				t.Errorf("the watcher reckons with a concurrency of %v, want %v", got, tt.concurrency)
+			}
+		})
+	}
+}
+
+// watched is the first queue of the watcher's configuration.
+func watched(t testing.TB, all []map[string]any) any {
+	t.Helper()
+	var config map[string]any
+	text, _ := at(t, only(t, all, "ConfigMap", "demo-qwatch"), "data", "qwatch.yaml").(string)
+	if err := yaml.Unmarshal([]byte(text), &config); err != nil {
+		t.Fatal(err)
+	}
+	return at(t, config, "accounts", 0, "queues", 0)
+}
+
+// An objective counts wherever the watcher learns it from, and then it is in the watcher's file.
+func TestDrillChartTakesObjectives(t *testing.T) {
+	const own = ", objective: {timeInQueue: 5m}"
+	bare := strings.Replace(aGroup, own, "", 1)
+	for name, tt := range map[string]struct{ values, there string }{
+		"of config":        {aGroup, "5m"},
+		"of the group":     {strings.Replace(bare, "name: orders, consumer", "name: orders"+own+", consumer", 1), "5m"},
+		"of the defaults":  {strings.Replace(bare, "consumers:\n", "  defaults: [{match: \"*\", objective: {timeInQueue: 5m}}]\nconsumers:\n", 1), ""},
+		"of the metadata":  {strings.Replace(bare, "enabled: true", "enabled: true, objectiveFromMetadata: true", 1), ""},
+		"of another kind":  {strings.Replace(bare, "enabled: true", "enabled: true, strategy: inflight", 1), ""},
+		"of the own files": {"existingConfig: {name: mine}\n" + bare, "-"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			all := objects(t, render(t, valuesFile(t, tt.values)))
+			only(t, all, "ScaledObject", "demo-qwatch-g")
+			if tt.there == "-" {
+				return
+			}
+			if got, _ := at(t, watched(t, all), "objective", "timeInQueue").(string); got != tt.there {
+				t.Errorf("the watcher has the objective %q, want %q", got, tt.there)
+			}
+		})
+	}
+}
+
+// What works, but not as it seems to, the notes tell.
+func TestDrillChartWarns(t *testing.T) {
+	for name, tt := range map[string]struct{ scaling, want string }{
+		"nothing":                     {"minReplicas: 0", ""},
+		"a fallback from nothing":     {"fallback: {failureThreshold: 3, replicas: 2}", "WARNING: its fallback has no effect while there are no replicas"},
+		"a fallback from one":         {"minReplicas: 1, fallback: {failureThreshold: 3, replicas: 2}", ""},
+		"an activation that is never": {"minReplicas: 2, activationQueueLength: 5", "WARNING: its activationQueueLength has no effect: with scaling.minReplicas 2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			values := strings.Replace(aGroup, "enabled: true", "enabled: true, "+tt.scaling, 1)
+			out, said, ok := helm(t, "install", "demo", chart, "--dry-run=client", "-f", valuesFile(t, values))
+			if !ok || !strings.Contains(out, "Consumer group g:") {
+				t.Fatalf("no notes: %s%s", out, said)
+			}
+			if !strings.Contains(out, tt.want) || tt.want == "" && strings.Contains(out, "WARNING") {
+				t.Errorf("want %q in:\n%s", tt.want, out[strings.LastIndex(out, "Consumer group g:"):])
+			}
+		})
+	}
 }

@@ -20,6 +20,18 @@
 {{- dict "queues" $out | toJson -}}
 {{- end -}}
 
+{{/* A queue with the config.defaults that match it beneath, as qwatch reads them: (list root queue). */}}
+{{- define "qwatch.effective" -}}
+{{- $queue := index . 1 -}}{{- $out := dict -}}
+{{- range get (index . 0).Values.config "defaults" | default list -}}
+{{- $glob := toString .match -}}
+{{- $name := ternary (printf "%s/%s" $queue.account $queue.name) $queue.name (contains "/" $glob) -}}
+{{- $form := regexQuoteMeta $glob | replace "\\?" "[^/]" | replace "\\*" "[^/]*" | replace "\\[" "[" | replace "\\]" "]" | replace "\\^" "^" -}}
+{{- if regexMatch (printf "^(?:%s)$" $form) $name -}}{{- $out = mergeOverwrite $out (deepCopy (omit . "match")) -}}{{- end -}}
+{{- end -}}
+{{- mergeOverwrite $out (deepCopy $queue) | toJson -}}
+{{- end -}}
+
 {{/* What both shapes have in common. */}}
 {{- define "qwatch.commonConfig" -}}
 {{- $c := deepCopy .Values.config -}}
@@ -52,12 +64,11 @@
 {{- range $account.queues -}}
 {{- $key := printf "%s/%s" $account.name .name -}}
 {{- $_ := set $seen $key true -}}
-{{- $consumed := get $more $key | default . -}}
-{{- $queues = append $queues (include "qwatch.watched" (list . (get $consumed "consumer" | default dict)) | fromJson) -}}
+{{- $queues = append $queues (include "qwatch.watched" (list $root (get $more $key | default (merge (dict "account" $account.name) .))) | fromJson) -}}
 {{- end -}}
 {{- range $key, $queue := $more -}}
 {{- if and (eq $queue.account $account.name) (not (hasKey $seen $key)) -}}
-{{- $queues = append $queues (include "qwatch.watched" (list $queue $queue.consumer) | fromJson) -}}
+{{- $queues = append $queues (include "qwatch.watched" (list $root $queue) | fromJson) -}}
 {{- end -}}
 {{- end -}}
 {{- $account = omit $account "queues" -}}
@@ -82,13 +93,16 @@
 {{- toYaml $c -}}
 {{- end -}}
 
-{{/* A queue as the watcher sees it; what one replica of its consumers handles at once is kept for the scaler: (list queue consumer). */}}
+{{/* A queue as the watcher sees it; what one replica of its consumers handles at once is kept for the scaler: (list root queue). */}}
 {{- define "qwatch.watched" -}}
-{{- $queue := omit (index . 0) "consumer" "account" -}}
-{{- with (index . 1).concurrency -}}
-{{- $scaling := deepCopy (get $queue "scaling" | default dict) -}}
-{{- if not (hasKey $scaling "concurrency") -}}{{- $_ := set $scaling "concurrency" . -}}{{- end -}}
-{{- $_ := set $queue "scaling" $scaling -}}
+{{- $given := index . 1 -}}
+{{- $queue := omit $given "consumer" "account" -}}
+{{- if get $given "consumer" -}}
+{{- $effective := include "qwatch.effective" . | fromJson -}}
+{{- $scaling := get $effective "scaling" | default dict -}}
+{{- if and $effective.consumer.concurrency (not (hasKey $scaling "concurrency")) -}}
+{{- $_ := set $queue "scaling" (mergeOverwrite (deepCopy (get $queue "scaling" | default dict)) (dict "concurrency" $effective.consumer.concurrency)) -}}
+{{- end -}}
 {{- end -}}
 {{- toJson $queue -}}
 {{- end -}}
@@ -126,8 +140,8 @@
 {{- $root := index . 0 -}}{{- $group := index . 1 -}}
 {{- $longest := 0 -}}
 {{- range (include "qwatch.groupQueues" (list $root $group) | fromJson).queues -}}
-{{- $consumer := get . "consumer" | default dict -}}
-{{- $longest = max $longest (include "qwatch.seconds" (get $consumer "drainTimeout" | default "30s")) -}}
+{{- $consumer := get (include "qwatch.effective" (list $root .) | fromJson) "consumer" | default dict -}}
+{{- $longest = max $longest (include "qwatch.seconds" (ternary $consumer.drainTimeout "30s" (hasKey $consumer "drainTimeout"))) -}}
 {{- end -}}
 {{- add (mul 2 $longest) 15 -}}
 {{- end -}}

@@ -53,6 +53,16 @@
 {{- if and (not $existing) (not (has $queue.account $accounts)) -}}
 {{- $faults = append $faults (printf "%s.queues[%d].account %q is not one of config.accounts: %s" $at $i $queue.account (join ", " $accounts | default "there are none")) -}}
 {{- end -}}
+{{- $effective := include "qwatch.effective" (list $root $queue) | fromJson -}}
+{{- $drain := get (get $effective "consumer" | default dict) "drainTimeout" | default "30s" | toString -}}
+{{- if regexMatch "^[-+]?[0-9.]*[1-9][0-9.]*(e[-+]?[0-9]+)?$" $drain -}}
+{{- $faults = append $faults (printf "%s.queues[%d] (%s/%s) has the drainTimeout %s, which has no unit: write %ss, or one of ms, m, h and d" $at $i $queue.account $queue.name $drain $drain) -}}
+{{- else if and (not $group.terminationGracePeriodSeconds) (not (regexMatch "^(0|([0-9]+(\\.[0-9]+)?(ms|s|m|h|d))+)$" $drain)) -}}
+{{- $faults = append $faults (printf "%s.queues[%d] (%s/%s) has the drainTimeout %s, from which the chart cannot tell how long pods take to end: write it such as 1m30s, or set %s.terminationGracePeriodSeconds" $at $i $queue.account $queue.name $drain $at) -}}
+{{- end -}}
+{{- if and $group.scaling.enabled (eq $group.scaling.strategy "drain") $root.Values.watcher.enabled $own (not $group.scaling.objectiveFromMetadata) (not (get (get $effective "objective" | default dict) "timeInQueue")) -}}
+{{- $faults = append $faults (printf "%s.scaling.strategy drain needs an objective, and %s/%s has none, so that its consumers would never start: set objective: {timeInQueue: …} of the queue (here, in config or in config.defaults), use inflight, or set scaling.objectiveFromMetadata where the queue's metadata has qwatch_objective" $at $queue.account $queue.name) -}}
+{{- end -}}
 {{- if and (not $existing) (not (get $queue "consumer")) -}}
 {{- $faults = append $faults (printf "%s.queues[%d] (%s/%s) has no consumer, neither here nor in config: add consumer.handler" $at $i $queue.account $queue.name) -}}
 {{- end -}}
@@ -68,6 +78,12 @@
 {{- if $s.enabled -}}
 {{- if lt (int $s.maxReplicas) (int $s.minReplicas) -}}
 {{- $faults = append $faults (printf "%s.scaling.maxReplicas %d is below minReplicas %d" $at (int $s.maxReplicas) (int $s.minReplicas)) -}}
+{{- end -}}
+{{- if gt (int (get $s.fallback "replicas" | default 0)) (int $s.maxReplicas) -}}
+{{- $faults = append $faults (printf "%s.scaling.fallback.replicas %d is above maxReplicas %d, which KEDA refuses to exceed" $at (int $s.fallback.replicas) (int $s.maxReplicas)) -}}
+{{- end -}}
+{{- if and (gt (int $s.activationQueueLength) 0) (eq $s.strategy "drain") (eq $s.scaler "metrics-api") -}}
+{{- $faults = append $faults (printf "%s.scaling.activationQueueLength %d counts messages, and KEDA's metrics-api scaler would hold drain's replicas against it: use scaler external, or leave it 0" $at (int $s.activationQueueLength)) -}}
 {{- end -}}
 {{- if hasKey (get $root.Values.consumers $name | default dict) "replicas" -}}
 {{- $faults = append $faults (printf "%s.replicas is set beside scaling: KEDA owns the replicas; remove it, or set scaling.minReplicas" $at) -}}
