@@ -60,7 +60,8 @@ type Config struct {
 	// Policy decides what becomes of a message whose handler failed. Default: it is retried.
 	Policy ErrorPolicy
 	// BusinessKey tells a message's business key for its poison record. An error or a panic means that
-	// there is none, as does a message that cannot be read. Default none.
+	// there is none, as does a message that cannot be read, or a call that takes longer than fifteen
+	// seconds. Default none.
 	BusinessKey func(*Message) (string, error)
 	// Failures hears of messages that fail. Default none.
 	Failures FailureHook

@@ -44,6 +44,10 @@ func (p *Processor) work(d *delivery) {
 
 // deliver takes a delivery through all of its stages, or through what a Goexit left of them.
 func (p *Processor) deliver(d *delivery) {
+	if d.runs++; d.runs > maxRuns {
+		p.desert(d)
+		return
+	}
 	switch d.stage {
 	case stageReceived:
 		if d.release {
@@ -82,6 +86,21 @@ func (p *Processor) deliver(d *delivery) {
 	}
 	p.traced(d, ending(outcome, d.err))
 	p.finished(d)
+}
+
+// maxRuns is how often a delivery is taken up: the handler and the error policy may each end their goroutine.
+const maxRuns = 4
+
+// desert leaves a message to its lease: something else that is called, a logger's handler perhaps, ends its
+// goroutine each time.
+func (p *Processor) desert(d *delivery) {
+	if d.runs > maxRuns+1 {
+		return
+	}
+	p.returned(d)
+	defer p.finished(d)
+	p.leaveHidden(d)
+	d.msg.Log().Error("message left to its lease: its goroutine was ended over and over")
 }
 
 // refuse dead-letters a message without calling the handler.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
-
 )
 
 // maxErrors is how many errors one may wrap, itself included. Beyond it, nothing else is asked of the error:
@@ -167,4 +166,3 @@ func guard(f func() error) (err error) {
 	}()
 	return examine(f())
 }
-

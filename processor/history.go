@@ -2,6 +2,7 @@ package processor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"sync"
@@ -13,7 +14,8 @@ import (
 
 // FailureHook hears of messages that fail, to keep records of them: package failures has one. Its calls
 // must return soon; the message's lease is kept meanwhile, and nothing that goes wrong there keeps the
-// message. They are made concurrently. A zero time, and a nil error, mean that the handler was not
+// message. After fifteen seconds, when its context is done, a call is not waited for any more. They are made
+// concurrently, each in a goroutine of its own. A zero time, and a nil error, mean that the handler was not
 // called.
 type FailureHook interface {
 	// Failed is called after a failed attempt at a message that will be retried. The category is that of
@@ -150,34 +152,42 @@ func (p *Processor) poisonCase(d *delivery, category poison.Category, why string
 }
 
 // tell calls the hook with the handler's values, in a context that shutdown does not end before its
-// time. It does not panic.
+// time, and waits no longer than that.
 func (p *Processor) tell(d *delivery, call func(context.Context)) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(d.ctx), hookTimeout)
 	defer cancel()
-	defer func() {
-		if v := recover(); v != nil {
-			d.msg.Log().ErrorContext(ctx, "failure hook panicked", "error", reason(&PanicError{Value: v}))
-		}
-	}()
-	call(ctx)
+	err := aside(ctx, func(ctx context.Context) error {
+		call(ctx)
+		return nil
+	})
+	if err == nil {
+		return
+	}
+	message := "failure hook did not return"
+	if _, ok := errors.AsType[*PanicError](err); ok {
+		message = "failure hook panicked"
+	}
+	d.msg.Log().ErrorContext(ctx, message, "error", reason(err))
 }
 
-// hookTimeout bounds the context of a hook's call.
+// hookTimeout bounds a hook's call.
 const hookTimeout = 15 * time.Second
 
 // businessKey asks for the key. What goes wrong there is no reason not to move the message.
-func (p *Processor) businessKey(m *Message) (key string) {
+func (p *Processor) businessKey(m *Message) string {
 	if p.cfg.BusinessKey == nil {
 		return ""
 	}
-	defer func() {
-		if recover() != nil {
-			key = ""
-		}
-	}()
-	key, err := p.cfg.BusinessKey(m)
+	ctx, cancel := context.WithTimeout(p.values, hookTimeout)
+	defer cancel()
+	key := make(chan string, 1)
+	err := aside(ctx, func(context.Context) error {
+		k, err := p.cfg.BusinessKey(m)
+		key <- k
+		return err
+	})
 	if err != nil {
 		return ""
 	}
-	return key
+	return <-key
 }

@@ -175,23 +175,7 @@ func (p *Processor) reachable(ctx context.Context) bool {
 // ask calls the prober, and waits no longer than the context: neither a panic nor a prober that does not
 // return stops the loop.
 func (p *Processor) ask(ctx context.Context) error {
-	answer := make(chan error, 1)
-	go func() {
-		err := errGoexit
-		defer func() {
-			if v := recover(); v != nil {
-				err = &PanicError{Value: v}
-			}
-			answer <- err
-		}()
-		err = p.prober.Probe(ctx)
-	}()
-	select {
-	case err := <-answer:
-		return err
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	return aside(ctx, p.prober.Probe)
 }
 
 // sleep waits, unless it is paused or resumed in between. It is false when the context is done.
