@@ -319,7 +319,7 @@ func (p *Processor) traceBatch(b *batch, members []*delivery, messages []*Messag
 	if p.cfg.Tracer == nil {
 		return b.ctx
 	}
-	ctx, end := p.cfg.Tracer.Start(b.ctx, messages)
+	ctx, end := p.startTrace(b.ctx, messages)
 	b.left, b.ended = len(members), end
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -40,6 +40,7 @@ type delivery struct {
 	stage    stage
 	release  bool // received too late: give it back
 	called   bool // the handler was entered
+	tracing  bool // the tracer was told of it
 	runs     int  // times that it was taken up
 	excused  int  // deliveries that an outage has cost the message
 	err      error

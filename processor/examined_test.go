@@ -160,3 +160,36 @@ func (h *errorsHook) DeadLettered(_ context.Context, _ *processor.Message, _ poi
 }
 
 func (h *errorsHook) Recovered(context.Context, *processor.Message) {}
+
+// The prober's errors are as little to be trusted as the handler's.
+func TestAProbersErrorThatCannotBeExamined(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		var typedNil *net.AddrError // its text is "<nil>"
+		var odd *oddError
+		probes := []error{typedNil, odd, &trap{}, &circle{}}
+		calls := 0
+		h := probed{r.handle(func(context.Context, *processor.Message) error {
+			if calls++; calls <= 3 {
+				return processor.Unavailable(nil)
+			}
+			return nil
+		}), func() (err error) {
+			if len(probes) == 0 {
+				return nil
+			}
+			err, probes = probes[0], probes[1:]
+			return err
+		}}
+		r.fill(3)
+		r.runFor(10*time.Minute, processor.Config{}, h)
+		r.left(0, 0)
+		if len(probes) > 0 {
+			t.Errorf("%d errors were not asked for", len(probes))
+		}
+	})
+}
+
+// oddError is an error whose text panics when it is nil.
+type oddError struct{ text string }
+
+func (e *oddError) Error() string { return e.text }

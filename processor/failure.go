@@ -71,12 +71,12 @@ func Throttled(delay time.Duration, err error) error {
 	return mark(kindThrottled, delay, "", err)
 }
 
-// Postpone gives the message back for a delay (as for RetryAfter) because it cannot be worked on yet
-// although nothing has failed: somebody else has its business key in hand, say. It counts neither as a
-// handler's failure nor for the breaker. The attempt counts: after the last the message goes to the poison
+// Postpone gives the message back for a delay (as for RetryAfter, but at least 1 s) because it cannot be
+// worked on yet although nothing has failed: somebody else has its business key in hand, say. It counts
+// neither as a handler's failure nor for the breaker. The attempt counts: after the last the message goes to the poison
 // queue, so a handler that has to wait then waits in place.
 func Postpone(delay time.Duration, err error) error {
-	return mark(kindPostponed, max(0, delay), "", err)
+	return mark(kindPostponed, max(time.Second, delay), "", err)
 }
 
 // Discard says that there is nothing to do, usually because it was done before: the message is

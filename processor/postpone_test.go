@@ -103,3 +103,19 @@ func TestAnOpenBreakerOnAnEmptyQueueCloses(t *testing.T) {
 		r.left(5, 0)
 	})
 }
+
+// A message that is postponed for no time at all would be back at once, over and over.
+func TestPostponingTakesASecond(t *testing.T) {
+	for _, delay := range []time.Duration{-time.Hour, 0, time.Millisecond, time.Second} {
+		bubble(t, func(t *testing.T, r *rig) {
+			r.fill(1)
+			r.runFor(time.Minute, processor.Config{MaxDequeueCount: 2}, r.handle(func(context.Context, *processor.Message) error {
+				return processor.Postpone(delay, nil)
+			}))
+			l := r.logged("handler postponed the message", 1)[0]
+			if got := time.Duration(l["delay"].(float64)); got != time.Second {
+				t.Errorf("postponed for %v: back after %v, want 1s", delay, got)
+			}
+		})
+	}
+}

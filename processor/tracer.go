@@ -12,7 +12,8 @@ import (
 type Tracer interface {
 	// Start is called when a worker takes a message up, before anything is decided about it; for a
 	// batch, once for all that its handler is given. The handler's context is made from the context
-	// it returns. end must not be nil; it is called once, when everything is settled, or given up.
+	// it returns, unless that is nil. end is called once, when everything is settled, or given up. A
+	// panic is logged, and otherwise ignored.
 	Start(ctx context.Context, messages []*Message) (_ context.Context, end func(Ending))
 }
 
@@ -33,14 +34,34 @@ const outcomeMixed = "mixed"
 
 // trace has the tracer follow a delivery.
 func (p *Processor) trace(d *delivery) {
-	if p.cfg.Tracer == nil {
+	if p.cfg.Tracer == nil || d.tracing {
 		return
 	}
-	ctx, end := p.cfg.Tracer.Start(d.ctx, []*Message{&d.msg})
+	d.tracing = true
+	ctx, end := p.startTrace(d.ctx, []*Message{&d.msg})
 	d.ctx, d.parent = ctx, queue.TraceFromContext(ctx).Parent
 	p.mu.Lock()
 	d.end = end
 	p.mu.Unlock()
+}
+
+// startTrace calls the tracer. What it panics with, or the lack of a context, leaves the messages untraced.
+func (p *Processor) startTrace(ctx context.Context, messages []*Message) (traced context.Context, end func(Ending)) {
+	quietly := func(call func()) {
+		if err := guard(func() error { call(); return nil }); err != nil {
+			p.log.ErrorContext(ctx, "tracer panicked", "error", reason(err))
+		}
+	}
+	var tell func(Ending)
+	quietly(func() { traced, tell = p.cfg.Tracer.Start(ctx, messages) })
+	if traced == nil {
+		traced = ctx
+	}
+	return traced, func(e Ending) {
+		if tell != nil {
+			quietly(func() { tell(e) })
+		}
+	}
 }
 
 // traceParent is the trace that the message's measurements belong to: the tracer's, or its sender's.

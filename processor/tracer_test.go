@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -118,5 +119,53 @@ func TestWhatIsWatchedOfAMessage(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Error(diff)
 		}
+	})
+}
+
+// tracerFunc is a Tracer of one function.
+type tracerFunc func(context.Context) (context.Context, func(processor.Ending))
+
+func (f tracerFunc) Start(ctx context.Context, _ []*processor.Message) (context.Context, func(processor.Ending)) {
+	return f(ctx)
+}
+
+func TestATracerInTroubleHarmsNoMessage(t *testing.T) {
+	panics := func(processor.Ending) { panic("oh") }
+	for name, tt := range map[string]struct {
+		tracer tracerFunc
+		logged int
+	}{
+		"Start panics":     {func(context.Context) (context.Context, func(processor.Ending)) { panic("oh") }, 1},
+		"the end panics":   {func(ctx context.Context) (context.Context, func(processor.Ending)) { return ctx, panics }, 1},
+		"no context":       {func(context.Context) (context.Context, func(processor.Ending)) { return nil, func(processor.Ending) {} }, 0},
+		"nothing to end":   {func(ctx context.Context) (context.Context, func(processor.Ending)) { return ctx, nil }, 0},
+		"nothing whatever": {func(context.Context) (context.Context, func(processor.Ending)) { return nil, nil }, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, r *rig) {
+				r.send("m")
+				r.runFor(time.Second, processor.Config{Tracer: tt.tracer}, r.handle(succeed))
+				r.left(0, 0)
+				r.logged("tracer panicked", tt.logged)
+			})
+		})
+		t.Run(name+", of a batch", func(t *testing.T) {
+			bubble(t, func(t *testing.T, r *rig) {
+				r.send("m")
+				r.batchFor(time.Second, processor.BatchConfig{Config: processor.Config{Tracer: tt.tracer}},
+					func(context.Context, []*processor.Message) error { return nil })
+				r.left(0, 0)
+				r.logged("tracer panicked", tt.logged)
+			})
+		})
+	}
+}
+
+func TestATracerThatEndsTheGoroutineHarmsNoMessage(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.send("m")
+		tr := tracerFunc(func(context.Context) (context.Context, func(processor.Ending)) { runtime.Goexit(); panic(0) })
+		r.runFor(time.Second, processor.Config{Tracer: tr}, r.handle(succeed))
+		r.left(0, 0)
 	})
 }

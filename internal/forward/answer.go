@@ -51,7 +51,8 @@ func judge(resp *http.Response) error {
 	case code >= 200 && code <= 299:
 		return nil
 	case code == http.StatusBadRequest, code == http.StatusRequestEntityTooLarge,
-		code == http.StatusUnsupportedMediaType, code == http.StatusUnprocessableEntity:
+		code == http.StatusUnsupportedMediaType, code == http.StatusUnprocessableEntity,
+		code == http.StatusRequestHeaderFieldsTooLarge: // a message's headers are the request's
 		return processor.Permanent(err)
 	case code == http.StatusTooManyRequests, code == http.StatusServiceUnavailable:
 		if !asked {

@@ -63,7 +63,7 @@ type HTTPHandler struct {
 // HTTP returns a handler that posts each message to a URL, without connecting. The error joins
 // every fault of the configuration and shows nothing of the URL.
 //
-// The answer decides: Qwatch-Outcome, whatever the status; else 2xx completes, 400, 413, 415 and 422
+// The answer decides: Qwatch-Outcome, whatever the status; else 2xx completes, 400, 413, 415, 422 and 431
 // dead-letter, 429 and 503 retry after Retry-After (seconds or a date, at most 7 days), anything else
 // retries, redirects included. A Retry-After that asks for no delay is not obeyed, nor is an outcome
 // that is not known: both retry with the configured delay. When no connection can be made the error

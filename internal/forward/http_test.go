@@ -33,6 +33,7 @@ func TestTheAnswerDecides(t *testing.T) {
 		"400 dead-letters":                  {400, nil, delivery{Outcome: deadLettered, Category: "handler", Reason: "handler answered 400 Bad Request"}},
 		"413 dead-letters":                  {413, nil, delivery{Outcome: deadLettered, Category: "handler", Reason: "handler answered 413 Request Entity Too Large"}},
 		"415 dead-letters":                  {415, nil, delivery{Outcome: deadLettered, Category: "handler", Reason: "handler answered 415 Unsupported Media Type"}},
+		"431 dead-letters":                  {431, nil, delivery{Outcome: deadLettered, Category: "handler", Reason: "handler answered 431 Request Header Fields Too Large"}},
 		"422 dead-letters":                  {422, nil, delivery{Outcome: deadLettered, Category: "handler", Reason: "handler answered 422 Unprocessable Entity"}},
 		"422 gives its reason":              {422, headers{"Qwatch-Reason": "no such customer"}, delivery{Outcome: deadLettered, Category: "handler", Reason: "no such customer"}},
 		"429 waits as long as it says":      {429, headers{"Retry-After": "300"}, delivery{Outcome: retried, Category: "throttled", Delay: 300 * time.Second}},
