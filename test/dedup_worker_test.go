@@ -33,6 +33,7 @@ const (
 	crashBefore  = "before the durable operation"
 	crashApplied = "after the effect, before its commit"
 	crashRenewal = "during a visibility extension"
+	crashCommit  = "as its commit returns" // with SQL only
 	crashAfter   = "after the commit, before the delete"
 )
 
@@ -179,7 +180,11 @@ func (c workerConfig) open(ctx context.Context) (dedup.Store, func(context.Conte
 	if c.Driver == "sqlite" {
 		dialect = dedup.SQLite
 	}
-	db, err := sql.Open(c.Driver, c.DSN)
+	open := sql.Open
+	if c.Crash == crashCommit {
+		open = dyingOnCommit
+	}
+	db, err := open(c.Driver, c.DSN)
 	if err != nil {
 		return nil, nil, err
 	}
