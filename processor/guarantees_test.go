@@ -64,6 +64,17 @@ func ways(store *shelf) map[string]way {
 		}, build: func(q *queue.Queue, cfg processor.Config, do func(context.Context, string) error) (*processor.Processor, error) {
 			return processor.New(q, cloudevents.Handler(func(ctx context.Context, e *cloudevents.Event[task]) error { return do(ctx, e.Value.Name) }), cfg)
 		}},
+		"middleware, routing and large bodies together": {
+			cfg: queue.Config{BodyStore: store, BodyStoreThreshold: 1, Compress: true, CompressionThreshold: 1}, opts: queue.SendOptions{MessageType: "task"},
+			build: func(q *queue.Queue, cfg processor.Config, do func(context.Context, string) error) (*processor.Processor, error) {
+				r := processor.NewRouter()
+				processor.Route(r, "task", typed(do))
+				cfg.Middleware = []processor.Middleware{func(h processor.Handler) processor.Handler {
+					return processor.HandlerFunc(func(ctx context.Context, m *processor.Message) error { return h.Handle(ctx, m) })
+				}}
+				return processor.New(q, r, cfg)
+			},
+		},
 		"large bodies": {cfg: queue.Config{BodyStore: store, BodyStoreThreshold: 1}, build: one},
 	}
 }
