@@ -41,6 +41,9 @@ file changes nothing. Logs go to standard error.`,
 }
 
 func (c *cli) run(ctx context.Context, logger *slog.Logger) error {
+	hangup := make(chan os.Signal, 1)
+	signal.Notify(hangup, syscall.SIGHUP) // before anything that takes time: until then SIGHUP kills
+	defer signal.Stop(hangup)
 	cfg, warnings, err := c.explainConfig()
 	if err != nil {
 		return err
@@ -48,9 +51,6 @@ func (c *cli) run(ctx context.Context, logger *slog.Logger) error {
 	for _, w := range warnings {
 		logger.Warn("a setting may not do what is meant", "reason", w.String())
 	}
-	hangup := make(chan os.Signal, 1)
-	signal.Notify(hangup, syscall.SIGHUP)
-	defer signal.Stop(hangup)
 	b := build()
 	return configError(app.Run(ctx, app.Options{
 		Config: cfg, Logger: logger, Version: b.Version, Revision: b.Commit,
