@@ -40,11 +40,11 @@ test: format vet unit build integration ## all tests: formatting, vet, unit test
 
 .PHONY: unit
 unit: ## the main module's tests, which need nothing but Go
-	$(GO) test -race -shuffle=on -timeout 10m $(TESTFLAGS) ./...
+	$(GO) test -race -shuffle=on -timeout 20m $(TESTFLAGS) ./...
 
 .PHONY: integration
 integration: peers ## the tests on real peers: Azurite, Prometheus, Chromium
-	cd test && $(GO) test -race -shuffle=on -p 1 -timeout 12m $(TESTFLAGS) ./...
+	cd test && $(GO) test -race -shuffle=on -p 1 -timeout 30m $(TESTFLAGS) ./...
 
 .PHONY: peers
 peers: ## install the real peers into $XDG_CACHE_HOME/qwatch
