@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -44,7 +45,17 @@ What cannot work, or not as it seems to, is a warning on standard error.`,
 			names, directive := c.completeQueue(cmd, nil, prefix)
 			return slices.DeleteFunc(names, func(n string) bool { return slices.Contains(args, n) }), directive
 		},
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
+			// To the generator 0 is the default; who writes it means something else.
+			var errs []error
+			for _, name := range []string{"max", "queue-length", "polling-interval"} {
+				if fl := cmd.Flags().Lookup(name); fl.Changed && isZero(o, name) {
+					errs = append(errs, fmt.Errorf("--%s must be above 0; leave it out for the default", name))
+				}
+			}
+			if len(errs) > 0 {
+				return usageError{errors.Join(errs...)}
+			}
 			if strategy != "" {
 				s, err := scaler.ParseStrategy(strategy)
 				if err != nil {
@@ -85,6 +96,18 @@ What cannot work, or not as it seems to, is a warning on standard error.`,
 	f.Var((*duration)(&o.Cooldown), "cooldown", "from the last message to no replica (default 5m; drain 1m)")
 	f.StringVarP(&file, "output", "o", "", "`file` to write (default standard output)")
 	return cmd
+}
+
+// isZero says whether the option of a flag is 0.
+func isZero(o manifest.Options, flag string) bool {
+	switch flag {
+	case "max":
+		return o.Max == 0
+	case "queue-length":
+		return o.QueueLength == 0
+	default:
+		return o.Polling == 0
+	}
 }
 
 func (c *cli) kedaGenerate(o manifest.Options, names []string, file string) error {

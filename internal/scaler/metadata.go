@@ -22,6 +22,9 @@ const (
 // DefaultTarget is how many messages one replica is for, unless the trigger says.
 const DefaultTarget = 5
 
+// LeastTarget is the least of what one replica may be for: Kubernetes counts in thousandths.
+const LeastTarget = 0.001
+
 // Trigger is what a ScaledObject asks for.
 type Trigger struct {
 	Account, Queue string
@@ -55,8 +58,8 @@ func ParseTrigger(metadata map[string]string) (Trigger, error) {
 		switch n, problem := number(text); {
 		case problem != "":
 			bad(keyTarget, "%q %s", text, problem)
-		case n == 0:
-			bad(keyTarget, "must be above 0: it is how many messages one replica is for")
+		case n < LeastTarget:
+			bad(keyTarget, "must be at least %v: it is how many messages one replica is for", LeastTarget)
 		case t.Strategy == StrategyDrain && n != 1:
 			bad(keyTarget, "%q is not 1: the value of drain is replicas already; remove it", text)
 		default:

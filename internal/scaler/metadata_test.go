@@ -40,6 +40,8 @@ func TestParseTrigger(t *testing.T) {
 			[]string{"account", "strategy", "queueLength", "activationQueueLength"},
 		},
 		"too much":             {with("queueLength", "1e300"), Trigger{}, []string{"queueLength"}},
+		"too little":           {with("queueLength", "0.0009"), Trigger{}, []string{"queueLength"}},
+		"a thousandth":         {with("queueLength", "0.001"), Trigger{"acct", "orders", StrategyAll, 0.001, 0}, nil},
 		"drain and a length":   {with("strategy", "drain", "queueLength", "5"), Trigger{}, []string{"queueLength"}},
 		"a negative threshold": {with("activationQueueLength", "-1"), Trigger{}, []string{"activationQueueLength"}},
 	} {

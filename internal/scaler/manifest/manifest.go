@@ -187,8 +187,10 @@ func (o Options) validate() error {
 	bad(!slices.Contains(Scalers(), o.Scaler), "--scaler %q is not one of %s", o.Scaler, strings.Join(Scalers(), ", "))
 	bad(!slices.Contains(Auths(), o.Auth), "--auth %q is not one of %s", o.Auth, strings.Join(Auths(), ", "))
 	bad(o.Strategy == scaler.StrategyDrain && o.QueueLength != 1, "--queue-length %v does not go with drain, whose value is replicas already: its target is 1", o.QueueLength)
-	bad(!(o.QueueLength > 0), "--queue-length %v must be above 0", o.QueueLength)
+	bad(!(o.QueueLength >= scaler.LeastTarget), "--queue-length %v must be at least %v, the least that Kubernetes counts in", o.QueueLength, scaler.LeastTarget)
 	bad(!(o.Activation >= 0), "--activation-queue-length %v must not be negative", o.Activation)
+	bad(o.Strategy == scaler.StrategyDrain && o.Activation > 0 && !o.external(),
+		"--activation-queue-length with drain goes with --scaler %s and %s alone, where it means messages: to %s the value is replicas, and so would be the threshold", ScalerExternal, ScalerPush, o.Scaler)
 	bad(o.Min < 0, "--min %d must not be negative", o.Min)
 	bad(o.Max < 1 || o.Max < o.Min, "--max %d must be at least 1, and at least --min", o.Max)
 	bad(o.Polling < time.Second, "--polling-interval %v must be at least 1s", o.Polling)
@@ -205,7 +207,29 @@ func (o Options) validate() error {
 	for flag, name := range map[string]string{"--name": o.Name, "--target": o.Target, "--secret": o.Secret, "--namespace": o.Namespace} {
 		bad(name != "" && !isName(name), "%s %q is not a name in Kubernetes: use lower-case letters, digits, hyphens and dots", flag, name)
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, o.collisions()...)...)
+}
+
+// collisions are queues that would be one trigger twice, or two objects of one name, of which kubectl would keep the last.
+func (o Options) collisions() []error {
+	var errs []error
+	by := map[string]Queue{}
+	for _, q := range o.Queues {
+		id := objectName(q.Name)
+		if o.Target != "" {
+			id = q.String()
+		}
+		before, twice := by[id]
+		switch {
+		case twice && before.String() == q.String():
+			errs = append(errs, fmt.Errorf("%s is named twice", q))
+		case twice:
+			errs = append(errs, fmt.Errorf("%s and %s would both be the object %q, for the workload of that name: generate them one by one with --name and --target, or add --target NAME to make them triggers of one object", before, q, id))
+		default:
+			by[id] = q
+		}
+	}
+	return errs
 }
 
 var nameForm = regexp.MustCompile(`^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$`)

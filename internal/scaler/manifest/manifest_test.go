@@ -26,6 +26,9 @@ var (
 	emails = manifest.Queue{Account: "shop", Name: "emails", Concurrency: 1}
 )
 
+// alike are queues whose names run together.
+var alike = []manifest.Queue{{Account: "shop", Name: "eu-orders"}, {Account: "shop-eu", Name: "orders"}}
+
 // cases are what is generated, by golden file.
 func cases() map[string]manifest.Options {
 	one := []manifest.Queue{orders}
@@ -35,6 +38,8 @@ func cases() map[string]manifest.Options {
 		"external_tls":             {Queues: one, GRPCTLS: true, ClientCert: true, Address: "qwatch.queues.svc:1234", Secret: "keda-client", Namespace: "shop"},
 		"external_push_visible":    {Queues: one, Scaler: manifest.ScalerPush, Strategy: scaler.StrategyVisible, Namespace: "shop"},
 		"external_two_queues":      {Queues: []manifest.Queue{orders, emails}, Target: "workers", TargetKind: "StatefulSet", Min: 1, Max: 8, Fallback: 3},
+		"external_names_alike":     {Queues: alike, Target: "workers", Strategy: scaler.StrategyAll},
+		"prometheus_drain_unknown": {Queues: []manifest.Queue{{Account: "shop", Name: "orders", Objective: time.Minute}}, Scaler: manifest.ScalerPrometheus, Prometheus: "http://p", Strategy: scaler.StrategyDrain},
 		"external_each_queue":      {Queues: []manifest.Queue{orders, emails}},
 		"metrics_api_inflight":     {Queues: one, Scaler: manifest.ScalerAPI, Strategy: scaler.StrategyInflight},
 		"metrics_api_basic":        {Queues: one, Scaler: manifest.ScalerAPI, Auth: manifest.AuthBasic},
@@ -202,17 +207,60 @@ func TestFaultsAreToldAtOnceByFlag(t *testing.T) {
 		}
 	}
 	for name, o := range map[string]manifest.Options{
-		"no queue":                {},
-		"a job without image":     {Queues: []manifest.Queue{orders}, Kind: manifest.KindJob},
-		"a job with a target":     {Queues: []manifest.Queue{orders}, Kind: manifest.KindJob, Image: "i", Target: "x"},
-		"prometheus nowhere":      {Queues: []manifest.Queue{orders}, Scaler: manifest.ScalerPrometheus},
-		"a password over gRPC":    {Queues: []manifest.Queue{orders}, Auth: manifest.AuthBasic},
-		"an image of an object":   {Queues: []manifest.Queue{orders}, Image: "i"},
-		"KEDA's job strategy":     {Queues: []manifest.Queue{orders}, JobStrategy: "default"},
-		"a target no name can be": {Queues: []manifest.Queue{orders}, Target: "-x"},
+		"no queue":              {},
+		"a job without image":   {Queues: []manifest.Queue{orders}, Kind: manifest.KindJob},
+		"a job with a target":   {Queues: []manifest.Queue{orders}, Kind: manifest.KindJob, Image: "i", Target: "x"},
+		"prometheus nowhere":    {Queues: []manifest.Queue{orders}, Scaler: manifest.ScalerPrometheus},
+		"a password over gRPC":  {Queues: []manifest.Queue{orders}, Auth: manifest.AuthBasic},
+		"an image of an object": {Queues: []manifest.Queue{orders}, Image: "i"},
+		"KEDA's job strategy":   {Queues: []manifest.Queue{orders}, JobStrategy: "default"},
+		"drain's activation of replicas, metrics-api": {
+			Queues: []manifest.Queue{orders}, Strategy: scaler.StrategyDrain, Activation: 10, Scaler: manifest.ScalerAPI,
+		},
+		"drain's activation of replicas, prometheus": {
+			Queues: []manifest.Queue{orders}, Strategy: scaler.StrategyDrain, Activation: 10, Scaler: manifest.ScalerPrometheus, Prometheus: "http://p",
+		},
+		"less than Kubernetes counts": {Queues: []manifest.Queue{orders}, Strategy: scaler.StrategyAll, QueueLength: 0.0009},
+		"a target no name can be":     {Queues: []manifest.Queue{orders}, Target: "-x"},
 	} {
 		if _, err := manifest.Generate(o); err == nil {
 			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
+// Two objects of one name: kubectl would keep the last, and KEDA refuse two for one workload.
+func TestObjectsOfOneNameAreRefused(t *testing.T) {
+	t.Parallel()
+	billing := orders
+	billing.Account = "billing"
+	for name, tt := range map[string]struct {
+		o    manifest.Options
+		says []string // "": goes well
+	}{
+		"queues of one name":          {manifest.Options{Queues: []manifest.Queue{orders, billing}}, []string{"shop/orders and billing/orders", `"orders"`, "--target"}},
+		"jobs of one name":            {manifest.Options{Queues: []manifest.Queue{orders, billing}, Kind: manifest.KindJob, Image: "i"}, []string{"shop/orders and billing/orders"}},
+		"a queue twice":               {manifest.Options{Queues: []manifest.Queue{orders, orders}}, []string{"shop/orders is named twice"}},
+		"a queue twice in one object": {manifest.Options{Queues: []manifest.Queue{orders, orders}, Target: "w"}, []string{"shop/orders is named twice"}},
+		"triggers of one object":      {manifest.Options{Queues: []manifest.Queue{orders, billing}, Target: "w"}, nil},
+		"queues of two names":         {manifest.Options{Queues: []manifest.Queue{orders, emails}}, nil},
+		"accounts that run together":  {manifest.Options{Queues: alike, Target: "w"}, nil},
+	} {
+		_, err := manifest.Generate(tt.o)
+		if (err != nil) != (tt.says != nil) {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		for _, s := range tt.says {
+			if !strings.Contains(err.Error(), s) {
+				t.Errorf("%s: no %q in %v", name, s, err)
+			}
+		}
+	}
+	text, _ := generate(t, manifest.Options{Queues: alike, Target: "w"})
+	for _, n := range []string{"name: shop--eu-orders\n", "name: shop-eu--orders\n"} {
+		if !strings.Contains(text, n) {
+			t.Errorf("no %q in\n%s", n, text)
 		}
 	}
 }

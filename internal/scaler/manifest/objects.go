@@ -183,10 +183,18 @@ func (o Options) countsRunning() bool {
 
 func (o Options) triggers(queues []Queue, auth *object) []trigger {
 	all := make([]trigger, 0, len(queues))
+	plain := func(q Queue) string { return q.Account + "-" + q.Name }
+	count := map[string]int{}
+	for _, q := range queues {
+		count[plain(q)]++
+	}
 	for _, q := range queues {
 		t := trigger{Type: o.Scaler, Metadata: o.metadata(q)}
 		if len(queues) > 1 {
-			t.Name = q.Account + "-" + q.Name
+			t.Name = plain(q)
+			if count[t.Name] > 1 {
+				t.Name = q.Account + "--" + q.Name // no queue's name has two hyphens in a row
+			}
 		}
 		if o.Kind == KindObject {
 			t.MetricType = "AverageValue"

@@ -18,7 +18,8 @@ func (o Options) query(q Queue) string {
 		return all
 	}
 	sum := func(name string) string { return "(sum(" + name + consumed + ") or vector(0))" }
-	visible := fmt.Sprintf("(max(%s%s) < 32 or clamp_min(%s - %s, 32))", metric.QueuePeekedMessages, watched, all, sum(metric.HeldMessages))
+	peeked := "max(" + metric.QueuePeekedMessages + watched + ")"
+	visible := fmt.Sprintf("(%[1]s < 32 or clamp_min(%[2]s - %[3]s, 32) and %[1]s >= 32)", peeked, all, sum(metric.HeldMessages))
 	if o.Strategy == scaler.StrategyVisible {
 		return visible
 	}
@@ -35,6 +36,13 @@ func (o Options) query(q Queue) string {
 	} else {
 		mean = "(" + mean + ")"
 	}
-	return fmt.Sprintf("ceil((%s) * %s / ((avg(%s%s) or vector(%d)) * max(%s%s)))",
-		inflight, mean, metric.MaxHandlers, consumed, max(1, q.Concurrency), metric.QueueTimeInQueueObjective, consumed)
+	objective := "max(" + metric.QueueTimeInQueueObjective + consumed + ")"
+	concurrency := fmt.Sprintf("clamp_min(avg(%s%s) or vector(%d), 1)", metric.MaxHandlers, consumed, max(1, q.Concurrency))
+	need := fmt.Sprintf("(%s) * %s / (%s * %s)", inflight, mean, concurrency, objective)
+	if q.HandlingTime <= 0 {
+		// Until somebody has handled something, one replica finds out how long it takes.
+		need += fmt.Sprintf(" or (%s > bool 0) and %s", "("+inflight+")", objective)
+	}
+	// The replicas that are busy are needed: what arrives while they work is in no backlog.
+	return fmt.Sprintf("clamp_min(ceil(%s), scalar(ceil(%s / %s)))", need, sum(metric.ActiveHandlers), concurrency)
 }
