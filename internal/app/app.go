@@ -29,6 +29,9 @@ import (
 // shutdownGrace is how long the listeners let running requests finish.
 const shutdownGrace = 3 * time.Second
 
+// watcherWorkGrace is how long the work of operators may take to end where no consumer is drained.
+const watcherWorkGrace = 20 * time.Second
+
 // Options are what Run needs. Config is required; the rest may be left zero.
 type Options struct {
 	// Config is what to run.
@@ -116,6 +119,31 @@ func Check(cfg *config.Config) (warnings []string, err error) {
 	return append(doubts(cfg), s.collector.Warnings()...), nil
 }
 
+// workGrace is how long what operators have storage do may take to end: as long as the consumers have.
+func (s *service) workGrace() time.Duration {
+	grace, consumed := shutdownGrace, false
+	for _, a := range s.state().config.Accounts {
+		for _, q := range a.Queues {
+			if q.Consumer != nil {
+				grace, consumed = max(grace, q.Consumer.DrainTimeout), true
+			}
+		}
+	}
+	if !consumed {
+		return watcherWorkGrace
+	}
+	return grace
+}
+
+// endWork has what operators have storage do end at its next step, with nothing held, and waits for it.
+func (s *service) endWork(ctx context.Context, grace time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, grace)
+	defer cancel()
+	if s.work.End(ctx) != nil {
+		s.log.Warn("an operator's command was still at work: what it held is visible again when its lease lapses", "delay", grace)
+	}
+}
+
 func (s *service) run(ctx context.Context) (err error) {
 	down := &cleanup{log: s.log}
 	defer func() { err = errors.Join(err, down.run(context.WithoutCancel(ctx))) }()
@@ -146,6 +174,7 @@ func (s *service) run(ctx context.Context) (err error) {
 		close(s.ended)
 		s.drain()
 		s.log.Info("draining")
+		s.endWork(context.WithoutCancel(gctx), s.workGrace())
 		return nil
 	})
 	g.Go(func() error {
@@ -239,6 +268,7 @@ func (s *service) serve(ctx context.Context, down *cleanup, failed chan<- error,
 		defer cancel()
 		if err := server.Shutdown(ctx); err != nil {
 			_ = server.Close() // cuts what would not finish
+			s.endWork(context.WithoutCancel(ctx), shutdownGrace)
 		}
 		<-done
 		return nil

@@ -58,6 +58,8 @@ type service struct {
 	draining       bool
 	consumerChecks []func() // that remove them
 
+	work web.Work // what operators have storage do
+
 	ready chan struct{} // closed when consumption may begin
 	ended chan struct{} // closed when the end begins
 }

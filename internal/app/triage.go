@@ -36,6 +36,7 @@ func (f *Fleet) Triage(name string) (triage.Queue, error) {
 // triaging is what operators may do with messages through the API.
 func (s *service) triaging() *web.Storage {
 	return &web.Storage{
+		Work: &s.work,
 		Queue: func(account, queue string) (triage.Queue, error) {
 			return s.state().fleet.Triage(fullName(account, queue))
 		},

@@ -1,6 +1,8 @@
 package web
 
 import (
+	"context"
+	"errors"
 	"net/http"
 	"time"
 )
@@ -24,6 +26,9 @@ type Action struct {
 // else wants to know. It is written when something is done, not when it is tried; refusals have their own lines.
 func (h *handler) audit(r *http.Request, a Action) {
 	a.At, a.Addr = time.Now(), r.RemoteAddr
+	if a.Error != "" && errors.Is(context.Cause(r.Context()), errEnding) {
+		a.Error = errEnding.Error() + ": " + a.Error
+	}
 	attrs := []any{"operation", a.Operation, "account", a.Account, "queue", a.Queue, "operator", a.Operator, "addr", a.Addr}
 	if a.MessageID != "" {
 		attrs = append(attrs, "message_id", a.MessageID)

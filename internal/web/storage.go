@@ -20,6 +20,8 @@ type Storage struct {
 	Queue func(account, queue string) (triage.Queue, error)
 	// Replayed counts a message that was put back on its queue, if set.
 	Replayed func(ctx context.Context, account, queue string, r poison.Replayed)
+	// Work notes what is being done, so that it can be ended. Nil: nobody ends it.
+	Work *Work
 }
 
 // Limits of the requests that call storage.
@@ -122,6 +124,13 @@ func (a *admin) onStorage(methods map[string]func(http.ResponseWriter, *storageR
 			writeError(w, http.StatusTooManyRequests, "operators ask too much of storage at once; try again in a second")
 			return
 		}
+		r, done, ok := a.Storage.Work.begin(w, r)
+		if !ok {
+			w.Header().Set("Retry-After", "5")
+			writeError(w, http.StatusServiceUnavailable, errEnding.Error()+": nothing is begun any more")
+			return
+		}
+		defer done()
 		q, err := a.Storage.Queue(r.PathValue("account"), r.PathValue("queue"))
 		if err != nil {
 			writeError(w, http.StatusNotFound, err.Error())

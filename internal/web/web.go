@@ -86,6 +86,9 @@ func Handler(o Options) http.Handler {
 	a := newAdmin(h)
 	a.mountProcessors(mux)
 	if o.Storage != nil {
+		if o.Storage.Work == nil {
+			o.Storage.Work = &Work{}
+		}
 		a.mountPoison(mux)
 		a.mountMessages(mux)
 	}
