@@ -36,11 +36,14 @@ type Selection struct {
 
 // Result is what became of the messages that were chosen.
 type Result struct {
-	Chosen int  `json:"chosen"` // messages, however many copies there are of each
-	Done   int  `json:"done"`   // replayed or deleted
-	Copies int  `json:"copies"` // removed from the poison queue
-	Left   int  `json:"left"`   // chosen, but not met again: gone meanwhile, or hidden by somebody else
-	DryRun bool `json:"dryRun,omitempty"`
+	Chosen int `json:"chosen"` // messages, however many copies there are of each
+	Done   int `json:"done"`   // replayed or deleted
+	Copies int `json:"copies"` // removed from the poison queue
+	Left   int `json:"left"`   // chosen, but not met again: gone meanwhile, or hidden by somebody else
+	// Unseen is how many messages, about, a walk through the whole poison queue could not look at, because
+	// somebody else hid them for longer than the patience: nothing is known of them, nor done with them.
+	Unseen int64 `json:"unseen,omitempty"`
+	DryRun bool  `json:"dryRun,omitempty"`
 	// MayHaveBeenSent are original ids of messages that may be on their queue twice now, or may have been
 	// sent without being counted: a replay before this one was interrupted at them, or this one did not
 	// learn whether they were accepted.
@@ -144,6 +147,7 @@ func (t *task) plan(ctx context.Context) error {
 	if err := t.look(ctx, take); err != nil {
 		return err
 	}
+	t.result.Unseen = t.w.unseen
 	for id, l := range t.planned {
 		if !l.chosen {
 			delete(t.planned, id)

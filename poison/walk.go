@@ -141,18 +141,19 @@ func (w *walk) run(ctx context.Context, visit func(context.Context, *queue.Messa
 		}
 		if ahead > 0 {
 			waited = 0
-			if err := w.step(ctx, min(ahead, w.batch), visit); err != nil {
+			if _, err := w.step(ctx, min(ahead, w.batch), visit); err != nil {
 				return err
 			}
 			continue
 		}
-		now, err := w.count(ctx)
-		if err != nil {
+		if err := w.missing(ctx); err != nil || w.unseen == 0 {
 			return err
 		}
-		w.unseen = max(0, now-int64(len(w.seen)-w.settled))
-		if w.unseen == 0 || waited >= w.patience {
-			return nil
+		if waited >= w.patience {
+			if w.patience == 0 {
+				return nil
+			}
+			return w.round(ctx, visit)
 		}
 		if waited == 0 {
 			w.waiting(w.unseen)
@@ -161,6 +162,38 @@ func (w *walk) run(ctx context.Context, visit func(context.Context, *queue.Messa
 			return err
 		}
 		waited += restFor
+	}
+	return nil
+}
+
+// missing finds out how many messages there are that were not seen, hidden ones included.
+func (w *walk) missing(ctx context.Context) error {
+	now, err := w.count(ctx)
+	if err == nil {
+		w.unseen = max(0, now-int64(len(w.seen)-w.settled))
+	}
+	return err
+}
+
+// round goes once more through everything that is visible: what was hidden comes back behind all that was
+// given back meanwhile, where no look reaches it.
+func (w *walk) round(ctx context.Context, visit func(context.Context, *queue.Message) (fate, error)) error {
+	left, err := w.count(ctx)
+	if err != nil {
+		return err
+	}
+	for left > 0 && w.unseen > 0 && !w.enough() {
+		n, err := w.step(ctx, int(min(left, int64(w.batch))), visit)
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			break
+		}
+		left -= int64(n)
+		if err := w.missing(ctx); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -198,26 +231,27 @@ func (w *walk) ahead(ctx context.Context) (n int, err error) {
 	return n, err
 }
 
-// step receives some messages, has them visited, and gives back what the visitor left.
-func (w *walk) step(ctx context.Context, n int, visit func(context.Context, *queue.Message) (fate, error)) (err error) {
+// step receives some messages, has those visited that were not seen before, and gives back what the visitor
+// left. It returns how many were received.
+func (w *walk) step(ctx context.Context, n int, visit func(context.Context, *queue.Message) (fate, error)) (received int, err error) {
 	ms, err := w.receive(ctx, n)
 	if errors.Is(err, queue.ErrQueueNotFound) {
-		return nil
+		return 0, nil
 	}
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer func() { w.release(ctx, ms) }()
 	for i, m := range ms {
 		if err := errors.Join(ctx.Err(), w.tend(ctx)); err != nil {
-			return err
+			return len(ms), err
 		}
 		id := identify(m.ID)
 		if _, again := w.seen[id]; again {
 			continue
 		}
 		if len(w.seen) >= w.o.Max {
-			return fmt.Errorf("walk through %s: %w: %d messages", w.p, ErrTooDeep, w.o.Max)
+			return len(ms), fmt.Errorf("walk through %s: %w: %d messages", w.p, ErrTooDeep, w.o.Max)
 		}
 		w.seen[id] = struct{}{}
 		m.Unpack()
@@ -230,11 +264,11 @@ func (w *walk) step(ctx context.Context, n int, visit func(context.Context, *que
 			ms[i] = nil
 		}
 		if err != nil {
-			return err
+			return len(ms), err
 		}
 	}
 	w.o.Progress(len(w.seen), w.total)
-	return nil
+	return len(ms), nil
 }
 
 // receiveGrace is how long a receive outlives the walk's context: cut off, it would hide what it was about

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -91,6 +92,71 @@ func TestDeleteRemovesWhatIsChosen(t *testing.T) {
 		r, err = poison.Delete(f.ctx, f.q, poison.DeleteOptions{Selection: poison.Selection{All: true}})
 		if err != nil || r.Done != 2 || len(f.poisoned()) != 0 {
 			t.Errorf("%+v, %v", r, err)
+		}
+	})
+}
+
+// hide receives messages of the poison queue and forgets them, as a process does that is killed.
+func (f *fixture) hide(n int, lease time.Duration) {
+	f.Helper()
+	if ms, err := f.q.Poison().Receive(f.ctx, n, lease); err != nil || len(ms) != n {
+		f.Fatalf("received %d, %v", len(ms), err)
+	}
+}
+
+// What a killed run hid comes back behind everything that was released meanwhile, on a queue of any depth.
+func TestRunAfterAKillFinishesADeepPoisonQueue(t *testing.T) {
+	for name, tc := range map[string]struct {
+		lease    time.Duration
+		patience time.Duration
+		unseen   int64
+	}{
+		"hidden for a lease":                   {poison.MaxLease, 0, 0},
+		"hidden for an hour":                   {time.Hour, 0, 32},
+		"hidden for a lease, without patience": {poison.MaxLease, -1, 32},
+	} {
+		t.Run(name, func(t *testing.T) {
+			each(t, queue.Config{}, func(f *fixture) {
+				for i := range 100 {
+					f.poison(fmt.Sprint(i))
+				}
+				f.hide(queue.MaxReceive, tc.lease)
+				var waiting int64
+				s := poison.Selection{All: true, Patience: tc.patience, Waiting: func(n int64) { waiting = n }}
+				dry := f.replay(poison.ReplayOptions{Selection: s, DryRun: true})
+				want := 100 - int(tc.unseen)
+				if dry.Chosen != want || dry.Unseen != tc.unseen || waiting != 32 && tc.patience == 0 {
+					t.Errorf("dry run: %+v, waited for %d", dry, waiting)
+				}
+				if tc.unseen == 0 {
+					f.hide(queue.MaxReceive, tc.lease) // it took that long
+				}
+				r := f.replay(poison.ReplayOptions{Selection: s})
+				if r.Done != want || r.Unseen != tc.unseen || r.Left != 0 || len(f.texts("orders")) != want || len(f.poisoned()) != int(tc.unseen) {
+					t.Errorf("%+v, %d on the poison queue", r, len(f.poisoned()))
+				}
+			})
+		})
+	}
+}
+
+// What is taken from a replay at work comes back behind the others as well.
+func TestReplayGoesRoundForWhatWasTakenFromIt(t *testing.T) {
+	each(t, queue.Config{}, func(f *fixture) {
+		for i := range 150 {
+			f.poison(fmt.Sprint(i))
+		}
+		// Two thirds are not chosen, and lie before the rest when that comes back.
+		chosen := poison.Filter{Match: func(e *poison.Entry) bool { return len(e.Message().Body)%3 == 0 || e.Message().Body[0] == '7' }}
+		once := false
+		r := f.replay(poison.ReplayOptions{Selection: poison.Selection{All: true, Filter: chosen}, Sent: func(context.Context, poison.Replayed) {
+			if !once {
+				once = true
+				f.hide(queue.MaxReceive, poison.MaxLease)
+			}
+		}})
+		if r.Chosen == 0 || r.Done != r.Chosen || r.Left != 0 || r.Unseen != 0 {
+			t.Errorf("%+v", r)
 		}
 	})
 }

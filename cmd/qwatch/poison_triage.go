@@ -261,10 +261,10 @@ func (c *cli) perform(ctx context.Context, t triager, cmd triage.Command, k cons
 	switch {
 	case err != nil:
 		return err
-	case len(res.Skipped) > 0 || res.Left > 0:
-		return errReported
 	case len(cmd.IDs) > 0 && res.Chosen == 0:
 		return fmt.Errorf("none of the messages named is in sight; %s", lookFurther(cmd))
+	case len(res.Skipped) > 0 || res.Left > 0 || res.Unseen > 0:
+		return errReported
 	}
 	return nil
 }
@@ -301,6 +301,7 @@ func (c *cli) rehearse(ctx context.Context, t triager, cmd triage.Command, verb 
 		}
 	}
 	fmt.Fprintf(c.stderr, "would %s %s of %s%s\n", verb, count(res.Chosen), t, what(cmd))
+	c.unseen(t, res)
 	return nil
 }
 
@@ -343,8 +344,16 @@ func (c *cli) tell(t triager, cmd triage.Command, res poison.Result, err error) 
 	if n := res.Chosen - res.Done - len(res.Skipped); n > 0 && err != nil && !errors.Is(err, poison.ErrCanary) {
 		say("%s to go; run it again to go on", count(n))
 	}
+	c.unseen(t, res)
 	if res.Left > 0 && err == nil {
 		say("%s of those chosen did not come by again: somebody else took or hides them; run it again in half a minute", count(res.Left))
+	}
+}
+
+// unseen says that there may be more than a walk could look at.
+func (c *cli) unseen(t triager, res poison.Result) {
+	if res.Unseen > 0 {
+		fmt.Fprintf(c.stderr, "qwatch: %s on the poison queue of %s were not seen, somebody hides them: run it again in half a minute\n", about(res.Unseen), t)
 	}
 }
 
