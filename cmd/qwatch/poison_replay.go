@@ -76,9 +76,6 @@ On a terminal it asks first; elsewhere it needs --yes.`,
 			if err != nil {
 				return err
 			}
-			if !command.Filtered() {
-				return usagef("say which: name ids, or give --category, --reason, --older-than or --newer-than; poison purge deletes everything")
-			}
 			return c.onPoison(cmd.Context(), args[0], func(ctx context.Context, t triager) error {
 				return c.perform(ctx, t, command, k, "delete", "deleted")
 			})

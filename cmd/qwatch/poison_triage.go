@@ -113,7 +113,10 @@ func (s *selection) flags(cmd *cobra.Command) {
 // command is what the flags and ids say.
 func (s *selection) command(op triage.Operation, ids []string) (triage.Command, error) {
 	cmd := s.Command
-	cmd.Operation, cmd.IDs = op, ids
+	cmd.Operation = op
+	if len(ids) > 0 {
+		cmd.IDs = ids
+	}
 	for _, k := range s.categories {
 		cmd.Categories = append(cmd.Categories, poison.Category(k))
 	}

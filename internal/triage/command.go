@@ -73,6 +73,15 @@ func (c Command) Check() error {
 	if l := time.Duration(c.Lease); l != 0 && (l < queue.MinVisibility || l > poison.MaxLease || l%time.Second != 0) {
 		bad("lease %v is not of whole seconds from %v to %v", l, queue.MinVisibility, poison.MaxLease)
 	}
+	if c.IDs != nil && len(c.IDs) == 0 {
+		bad("ids is empty: name messages, or leave it out")
+	}
+	if c.Categories != nil && len(c.Categories) == 0 {
+		bad("categories is empty: name some, or leave it out")
+	}
+	if c.Operation == Delete && !c.Filtered() {
+		bad("say which: name ids, or filter by category, reason or age; purge deletes everything")
+	}
 	if c.Limit < 0 {
 		bad("limit %d is negative", c.Limit)
 	}

@@ -124,11 +124,11 @@ func (r *runner) peek(ctx context.Context, tell func(*poison.Entry, bool) error)
 			break
 		}
 		n++
-		if err := tell(e, true); err != nil {
-			return err
+		if err = tell(e, true); err != nil {
+			break
 		}
 	}
-	return r.summary(l, nil)
+	return r.summary(l, err)
 }
 
 func (r *runner) summary(l poison.Listing, err error) error {

@@ -122,7 +122,7 @@ func (a *admin) guarded(do func(w http.ResponseWriter, r *http.Request, who stri
 			return
 		}
 		if a.cross.Check(r) != nil {
-			writeError(w, http.StatusForbidden, "the request comes from the page of another site")
+			a.crossSite(w, r)
 			return
 		}
 		who, ok := a.authorize(w, r)
@@ -141,6 +141,7 @@ func (a *admin) guarded(do func(w http.ResponseWriter, r *http.Request, who stri
 func (a *admin) authorize(w http.ResponseWriter, r *http.Request) (name string, ok bool) {
 	t, ok := a.authenticate(w, r)
 	if ok && t.role != RoleOperator {
+		a.refused(r, t.name, "role "+string(t.role))
 		writeError(w, http.StatusForbidden, "the token of "+t.name+" has the role "+string(t.role)+"; this needs operator")
 		return "", false
 	}

@@ -11,7 +11,7 @@ import (
 type Action struct {
 	At        time.Time
 	Operator  string // the token's name
-	Operation string // pause, resume, peek, send, clear, list, export, replay, delete, purge, import
+	Operation string // pause, resume, peek, send, clear, list, read-body, export, replay, delete, purge, import
 	Account   string
 	Queue     string // the main queue's name
 	MessageID string // "" for what is about a queue as a whole

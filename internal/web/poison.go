@@ -21,6 +21,7 @@ import (
 // Bounds of what one answer holds, and takes. A stream of events has no such bounds.
 const (
 	maxListed   = 10_000           // entries
+	maxAnswered = 16 << 20         // bytes of entries, about
 	longest     = 30 * time.Minute // without a stream
 	streamPause = time.Minute      // within which a reader of a stream must take what is sent
 )
@@ -64,6 +65,7 @@ type poisonView struct {
 type resultView struct {
 	poison.Result
 	Entries []triage.Entry `json:"entries,omitempty"` // of a dry run
+	Partial bool           `json:"partial,omitempty"` // there are more entries than an answer holds
 	Error   string         `json:"error,omitempty"`
 }
 
@@ -101,15 +103,22 @@ func commandOf(v url.Values) (triage.Command, error) {
 	return c, errors.Join(errs...)
 }
 
-// readCommand reads the body of a POST: a command as JSON, or nothing.
+// readCommand reads the body of a POST: a command as a JSON object. Nothing and null are none, because they
+// would be about everything, and so would be a field that is null.
 func readCommand(w http.ResponseWriter, r *http.Request) (triage.Command, error) {
 	var c triage.Command
 	b, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxTriageBody))
 	if err != nil {
 		return c, errors.New("the body cannot be read, or is too large")
 	}
-	if len(bytes.TrimSpace(b)) == 0 {
-		return c, nil
+	var fields map[string]json.RawMessage
+	if err := json.NewDecoder(bytes.NewReader(b)).Decode(&fields); err != nil || fields == nil {
+		return c, errors.New("the body is not a command: send a JSON object, {} at least")
+	}
+	for name, value := range fields {
+		if string(value) == "null" {
+			return c, fmt.Errorf("the body is not a command: %.40q is null; leave it out", name)
+		}
 	}
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.DisallowUnknownFields()
@@ -150,7 +159,7 @@ func (a *admin) poison(w http.ResponseWriter, r *storageRequest, op triage.Opera
 	}
 	defer end()
 	run := func(ctx context.Context, sink func(triage.Event) error) error {
-		return triage.Run(ctx, r.q, c, a.hooks(r, op), sink)
+		return triage.Run(ctx, r.q, c, a.hooks(r, op), a.reading(r, c, sink))
 	}
 	switch {
 	case stream:
@@ -181,9 +190,25 @@ func (a *admin) hooks(r *storageRequest, op triage.Operation) triage.Hooks {
 	}
 }
 
+// reading writes a line of the audit log for each message whose body is shown.
+func (a *admin) reading(r *storageRequest, c triage.Command, sink func(triage.Event) error) func(triage.Event) error {
+	if !c.Body {
+		return sink
+	}
+	return func(e triage.Event) error {
+		err := sink(e)
+		if e.Entry != nil && !errors.Is(err, errFull) {
+			act := r.act("read-body")
+			act.MessageID = e.Entry.MessageID
+			a.audit(r.Request, act)
+		}
+		return err
+	}
+}
+
 // ended writes the audit log's line about a command as a whole.
 func (a *admin) ended(r *storageRequest, op triage.Operation, c triage.Command, n int, err error) {
-	if c.DryRun || op == triage.List && !c.Body && !c.All {
+	if c.DryRun || op == triage.List && !c.All {
 		return
 	}
 	act := r.act(string(op))
@@ -214,7 +239,7 @@ func (a *admin) whole(w http.ResponseWriter, r *storageRequest, op triage.Operat
 	defer cancel()
 	view := poisonView{Account: r.PathValue("account"), Queue: r.q.Name(), PoisonQueue: r.q.Poison().Name(), Entries: []triage.Entry{}}
 	var result *resultView
-	at := map[string]int{}
+	at, size, partial := map[string]int{}, 0, false
 	err := run(ctx, func(e triage.Event) error {
 		switch {
 		case e.Entry != nil:
@@ -222,6 +247,13 @@ func (a *admin) whole(w http.ResponseWriter, r *storageRequest, op triage.Operat
 			if i, again := at[id]; again {
 				view.Entries[i].Copies++
 				break
+			}
+			if size += sizeOf(e.Entry); size > maxAnswered && len(view.Entries) > 0 {
+				partial = true
+				if op == triage.List {
+					return errFull
+				}
+				break // a dry run counts on
 			}
 			at[id] = len(view.Entries)
 			view.Entries = append(view.Entries, *e.Entry)
@@ -232,6 +264,9 @@ func (a *admin) whole(w http.ResponseWriter, r *storageRequest, op triage.Operat
 		}
 		return nil
 	})
+	if errors.Is(err, errFull) {
+		err, view.Partial = nil, true
+	}
 	status := http.StatusOK
 	switch {
 	case errors.Is(err, poison.ErrCanary):
@@ -242,7 +277,7 @@ func (a *admin) whole(w http.ResponseWriter, r *storageRequest, op triage.Operat
 	switch {
 	case result != nil:
 		a.ended(r, op, c, result.Done, err)
-		result.Entries = view.Entries
+		result.Entries, result.Partial = view.Entries, partial
 		w.Header().Set(ResultHeader, "true")
 		writeJSON(w, status, result)
 	case err != nil:
@@ -251,6 +286,21 @@ func (a *admin) whole(w http.ResponseWriter, r *storageRequest, op triage.Operat
 		a.ended(r, op, c, len(view.Entries), nil)
 		writeJSON(w, status, view)
 	}
+}
+
+// errFull ends a list whose answer would become too large.
+var errFull = errors.New("the answer is full")
+
+// sizeOf is how many bytes of an answer an entry takes, about.
+func sizeOf(e *triage.Entry) int {
+	n := 512 + len(e.Reason) + len(e.BusinessKey) + len(e.Text()) + len(e.Body64)/3
+	for k, v := range e.Headers {
+		n += len(k) + len(v)
+	}
+	for _, a := range e.Attempts {
+		n += 64 + len(a.Error) + len(a.Category) + len(a.Worker)
+	}
+	return n
 }
 
 // stream answers with events, one a line, as they come. The last says how it ended.

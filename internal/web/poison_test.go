@@ -193,6 +193,15 @@ func TestWhoMayNotLookAfterMessages(t *testing.T) {
 	if n := len(s.storage.Counts()); n != 0 {
 		t.Errorf("storage was called: %v", s.storage.Counts())
 	}
+	// A line for each refusal: who wanted what.
+	for _, want := range []string{
+		`operation=list operator=grafana reason="role reader"`, `operation=export operator=grafana`, `operation=delete operator=grafana`,
+		`operation=peek operator=grafana`, `operation=purge operator=ann reason=cross-site`, `operation=clear operator=ann reason=cross-site`,
+	} {
+		if !strings.Contains(s.logs.String(), `level=WARN msg="operator command refused" `+want) {
+			t.Errorf("no line of the log has %s:\n%s", want, s.logs.String())
+		}
+	}
 	if len(s.actions) > 0 {
 		t.Errorf("audited: %+v", s.actions)
 	}
@@ -238,7 +247,7 @@ func TestAnOperatorLooksAfterPoison(t *testing.T) {
 	if n := strings.Count(exported, "\n"); n != 2 {
 		t.Errorf("exported %s", exported)
 	}
-	if status, text = s.ask("POST", poisonPath+"/purge", "", token...); status != 200 || !strings.Contains(text, `"done":2`) {
+	if status, text = s.ask("POST", poisonPath+"/purge", "{}", token...); status != 200 || !strings.Contains(text, `"done":2`) {
 		t.Errorf("purge: %d %s", status, text)
 	}
 	if status, text = s.ask("POST", poisonPath+"/import", exported+"nonsense\n", token...); status != 400 || !strings.Contains(text, `"imported":2,"next":3,"error":"line 3: `) {
@@ -254,7 +263,7 @@ func TestAnOperatorLooksAfterPoison(t *testing.T) {
 		got = append(got, fmt.Sprintf("%s %s %s/%s id %t new %t n %d", a.Operator, a.Operation, a.Account, a.Queue, a.MessageID != "", a.NewMessageID != "", a.Messages))
 	}
 	want := []string{
-		"ann list acct/orders id false new false n 1",
+		"ann read-body acct/orders id true new false n 0", "ann list acct/orders id false new false n 1",
 		"ann replay acct/orders id true new true n 0", "ann replay acct/orders id false new false n 1",
 		"ann delete acct/orders id true new false n 0", "ann delete acct/orders id false new false n 1",
 		"ann export acct/orders id false new false n 2",
@@ -280,20 +289,31 @@ func TestCommandsThatMakeNoSense(t *testing.T) {
 		status             int
 		says               string
 	}{
-		"an unknown queue":          {"GET", "/api/v1/poison/acct/nosuch", "", 404, "is not configured"},
-		"a path that climbs":        {"GET", "/api/v1/poison/acct/..%2forders", "", 404, "is not configured"},
-		"a parameter that is none":  {"GET", poisonPath + "?all=maybe", "", 400, "all is not true or false"},
-		"a duration that is none":   {"GET", poisonPath + "?olderThan=soon", "", 400, "olderThan: "},
-		"a category that is none":   {"GET", poisonPath + "?category=x", "", 400, "is none"},
-		"a field that is none":      {"POST", poisonPath + "/replay", `{"al":true}`, 400, "unknown field"},
-		"two commands":              {"POST", poisonPath + "/replay", `{}{}`, 400, "more than one"},
-		"not JSON":                  {"POST", poisonPath + "/delete", `all`, 400, "not a command"},
-		"a body without an end":     {"POST", poisonPath + "/replay", `{"reason":"` + strings.Repeat("x", 2<<20) + `"}`, 400, "too large"},
-		"a purge with a filter":     {"POST", poisonPath + "/purge", `{"reason":"x"}`, 400, "use delete"},
-		"another method":            {"PUT", poisonPath, "", 405, "use GET"},
-		"no message":                {"POST", messagesPath, `{}`, 400, "neither body nor body64"},
-		"a message that is too big": {"POST", messagesPath, `{"body":"` + strings.Repeat("x", 70_000) + `"}`, 413, "too large"},
-		"a peek at too many":        {"GET", messagesPath + "?max=33", "", 400, "1 to 32"},
+		"an unknown queue":            {"GET", "/api/v1/poison/acct/nosuch", "", 404, "is not configured"},
+		"a path that climbs":          {"GET", "/api/v1/poison/acct/..%2forders", "", 404, "is not configured"},
+		"a parameter that is none":    {"GET", poisonPath + "?all=maybe", "", 400, "all is not true or false"},
+		"a duration that is none":     {"GET", poisonPath + "?olderThan=soon", "", 400, "olderThan: "},
+		"a category that is none":     {"GET", poisonPath + "?category=x", "", 400, "is none"},
+		"a field that is none":        {"POST", poisonPath + "/replay", `{"al":true}`, 400, "unknown field"},
+		"two commands":                {"POST", poisonPath + "/replay", `{}{}`, 400, "more than one"},
+		"not JSON":                    {"POST", poisonPath + "/delete", `all`, 400, "not a command"},
+		"a body without an end":       {"POST", poisonPath + "/replay", `{"reason":"` + strings.Repeat("x", 2<<20) + `"}`, 400, "too large"},
+		"a replay of nothing said":    {"POST", poisonPath + "/replay", ``, 400, "send a JSON object"},
+		"a replay of null":            {"POST", poisonPath + "/replay", `null`, 400, "send a JSON object"},
+		"a replay of a list":          {"POST", poisonPath + "/replay", `[]`, 400, "send a JSON object"},
+		"a replay of no ids":          {"POST", poisonPath + "/replay", `{"all":true,"ids":[]}`, 400, "ids is empty"},
+		"a replay of null ids":        {"POST", poisonPath + "/replay", `{"all":true,"ids":null}`, 400, "is null; leave it out"},
+		"a replay of no categories":   {"POST", poisonPath + "/replay", `{"all":true,"categories":[]}`, 400, "categories is empty"},
+		"a deletion of nothing said":  {"POST", poisonPath + "/delete", ``, 400, "send a JSON object"},
+		"a deletion of no ids":        {"POST", poisonPath + "/delete", `{"all":true,"ids":[]}`, 400, "ids is empty"},
+		"a deletion of everything":    {"POST", poisonPath + "/delete", `{"all":true}`, 400, "say which"},
+		"a deletion by empty filters": {"POST", poisonPath + "/delete", `{"all":true,"reason":"","olderThan":"0s","limit":5}`, 400, "say which"},
+		"a purge of nothing said":     {"POST", poisonPath + "/purge", ``, 400, "send a JSON object"},
+		"a purge with a filter":       {"POST", poisonPath + "/purge", `{"reason":"x"}`, 400, "use delete"},
+		"another method":              {"PUT", poisonPath, "", 405, "use GET"},
+		"no message":                  {"POST", messagesPath, `{}`, 400, "neither body nor body64"},
+		"a message that is too big":   {"POST", messagesPath, `{"body":"` + strings.Repeat("x", 70_000) + `"}`, 413, "too large"},
+		"a peek at too many":          {"GET", messagesPath + "?max=33", "", 400, "1 to 32"},
 	} {
 		time.Sleep(20 * time.Millisecond) // within the limit of requests
 		status, text := s.ask(tt.method, tt.path, tt.body, "Qwatch-Token", operatorToken)
@@ -407,7 +427,7 @@ func TestOnePieceOfWorkAQueueAtATime(t *testing.T) {
 		})
 	}()
 	<-began
-	if status, text := s.ask("POST", poisonPath+"/purge", "", "Qwatch-Token", operatorToken); status != 429 || !strings.Contains(text, "somebody is at work") {
+	if status, text := s.ask("POST", poisonPath+"/purge", "{}", "Qwatch-Token", operatorToken); status != 429 || !strings.Contains(text, "somebody is at work") {
 		t.Errorf("%d %s", status, text)
 	}
 	cancel()

@@ -112,7 +112,7 @@ func (a *admin) onStorage(methods map[string]func(http.ResponseWriter, *storageR
 			writeError(w, http.StatusMethodNotAllowed, "method "+r.Method+" is not allowed here; use "+allow)
 			return
 		case a.cross.Check(r) != nil:
-			writeError(w, http.StatusForbidden, "the request comes from the page of another site")
+			a.crossSite(w, r)
 			return
 		}
 		who, ok := a.authorize(w, r)
