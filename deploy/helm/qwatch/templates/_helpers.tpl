@@ -25,8 +25,8 @@
 
 {{/* Labels that select: they never change between versions. */}}
 {{- define "qwatch.selector" -}}
-app.kubernetes.io/name: {{ include "qwatch.name" . }}
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/name: {{ include "qwatch.name" . | quote }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end -}}
 
 {{- define "qwatch.labels" -}}
@@ -74,4 +74,20 @@ the five minutes of Kubernetes' default, as `qwatch keda generate` has it too. *
 {{- $out = dict "horizontalPodAutoscalerConfig" (dict "behavior" (dict "scaleDown" (dict "stabilizationWindowSeconds" 15))) -}}
 {{- end -}}
 {{- mergeOverwrite $out (deepCopy .advanced) | toJson -}}
+{{- end -}}
+
+{{/* Not empty when KEDA is to ask by TLS: (list root scaling). */}}
+{{- define "qwatch.grpcTLS" -}}
+{{- $says := (index . 1).enableTLS -}}
+{{- $server := get (index . 0).Values.config "server" | default dict -}}
+{{- if ternary (get $server "grpcTLS") $says (kindIs "invalid" $says) -}}true{{- end -}}
+{{- end -}}
+
+{{/* The secrets that stand in a text instead of ${NAME}, by what precedes them; empty when there are none. */}}
+{{- define "qwatch.plain" -}}
+{{- $found := list -}}
+{{- range regexFindAll "(?i)\\b(AccountKey|SharedAccessSignature|sig)\\s*=[^;&\"\\\\]*" . -1 -}}
+{{- if not (regexMatch "=\\s*(\\$\\{[^{}]+\\})?\\s*$" .) -}}{{- $found = append $found (printf "%s=" (regexFind "^[A-Za-z]+" .)) -}}{{- end -}}
+{{- end -}}
+{{- $found | uniq | join ", " -}}
 {{- end -}}

@@ -22,7 +22,7 @@ metadata:
     {{- end }}
   {{- end }}
 spec:
-  serviceAccountName: {{ include "qwatch.serviceAccount" $root }}
+  serviceAccountName: {{ include "qwatch.serviceAccount" $root | quote }}
   automountServiceAccountToken: {{ .leader }}
   enableServiceLinks: false
   terminationGracePeriodSeconds: {{ .grace }}
@@ -93,9 +93,9 @@ spec:
   volumes:
     - name: config
       {{- if and .existing.name (eq .existing.kind "Secret") }}
-      secret: {secretName: {{ .existing.name }}}
+      secret: {secretName: {{ .existing.name | quote }}}
       {{- else }}
-      configMap: {name: {{ .existing.name | default .name }}}
+      configMap: {name: {{ .existing.name | default .name | quote }}}
       {{- end }}
     {{- with $v.extraVolumes }}
     {{- toYaml . | nindent 4 }}
@@ -104,7 +104,7 @@ spec:
     {{- toYaml . | nindent 4 }}
     {{- end }}
   {{- with $g.priorityClassName }}
-  priorityClassName: {{ . }}
+  priorityClassName: {{ . | quote }}
   {{- end }}
   {{- with $g.nodeSelector }}
   nodeSelector:

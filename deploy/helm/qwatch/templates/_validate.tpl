@@ -11,10 +11,41 @@
 {{- $faults = append $faults "watcher.enabled is false and there are no consumers: nothing would be installed" -}}
 {{- end -}}
 {{- range $i, $a := .Values.config.accounts -}}
-{{- range list "connectionString" "sas" "accountKey" -}}
-{{- $value := get $a . -}}
-{{- if and $value (not (contains "${" $value)) (ne $value "UseDevelopmentStorage=true") -}}
-{{- $faults = append $faults (printf "config.accounts[%d].%s is a secret in plain text, which would land in a ConfigMap: write ${NAME} and set NAME with env or envFrom, or use %sFile with extraVolumes" $i . .) -}}
+{{- range $key, $value := $a -}}
+{{- if kindIs "string" $value -}}
+{{- $secret := has $key (list "connectionString" "sas" "accountKey") -}}
+{{- $plain := include "qwatch.plain" $value -}}
+{{- if and $secret $value (ne $value "UseDevelopmentStorage=true") (or $plain (not (contains "${" $value)) (and (eq $key "accountKey") (not (regexMatch "^\\$\\{[^{}]+\\}$" $value)))) -}}
+{{- $faults = append $faults (printf "config.accounts[%d].%s is a secret in plain text, which would land in a ConfigMap: write ${NAME} and set NAME with env or envFrom, or use %sFile with extraVolumes" $i $key $key) -}}
+{{- else if $plain -}}
+{{- $faults = append $faults (printf "config.accounts[%d].%s has a secret in plain text after %s, which would land in a ConfigMap: write ${NAME} there and set NAME with env or envFrom" $i $key $plain) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- with include "qwatch.plain" (toRawJson (pick $a "queues" "discovery")) -}}
+{{- $faults = append $faults (printf "config.accounts[%d].queues has a secret in plain text after %s, which would land in a ConfigMap: write ${NAME} there and set NAME with env or envFrom" $i .) -}}
+{{- end -}}
+{{- end -}}
+{{- with include "qwatch.plain" (toRawJson (omit .Values.config "accounts")) -}}
+{{- $faults = append $faults (printf "config has a secret in plain text after %s, which would land in a ConfigMap: write ${NAME} there and set NAME with env or envFrom" .) -}}
+{{- end -}}
+{{- $full := include "qwatch.fullname" . -}}
+{{- if not (regexMatch "^[a-z]([-a-z0-9]*[a-z0-9])?$" $full) -}}
+{{- $faults = append $faults (printf "the full name %q cannot be that of a service: set fullnameOverride to lower-case letters, digits and hyphens that begin with a letter" $full) -}}
+{{- end -}}
+{{- $fixed := list "app.kubernetes.io/name" "app.kubernetes.io/instance" "app.kubernetes.io/component" "app.kubernetes.io/version" "app.kubernetes.io/managed-by" "helm.sh/chart" "qwatch/group" "qwatch/scrape" -}}
+{{- if .Values.workloadIdentity.enabled -}}{{- $fixed = append $fixed "azure.workload.identity/use" -}}{{- end -}}
+{{- $m := .Values.monitoring -}}
+{{- $labels := dict "commonLabels" .Values.commonLabels "watcher.podLabels" .Values.watcher.podLabels "monitoring.serviceMonitor.labels" $m.serviceMonitor.labels "monitoring.podMonitor.labels" $m.podMonitor.labels "monitoring.prometheusRule.labels" $m.prometheusRule.labels "monitoring.dashboards.labels" $m.dashboards.labels -}}
+{{- range $name, $_ := .Values.consumers -}}
+{{- $_ := set $labels (printf "consumers.%s.podLabels" $name) (include "qwatch.group" (list $root $name) | fromJson).podLabels -}}
+{{- end -}}
+{{- range $where, $given := $labels -}}
+{{- range $key, $_ := $given -}}
+{{- if has $key $fixed -}}
+{{- $faults = append $faults (printf "%s: the label %s is set by the chart, whose selectors rely on it: remove it" $where $key) -}}
+{{- else if and (ne $where "commonLabels") (hasKey $root.Values.commonLabels $key) -}}
+{{- $faults = append $faults (printf "%s: the label %s is in commonLabels already: keep one" $where $key) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
@@ -45,6 +76,13 @@
 {{- if not (regexMatch "^[a-z0-9]([-a-z0-9]{0,20}[a-z0-9])?$" $name) -}}
 {{- $faults = append $faults (printf "%s: the name of a consumer group is 1 to 22 lower-case letters, digits and hyphens, since objects are called after it" $at) -}}
 {{- end -}}
+{{- if or (eq $name "shards") (hasPrefix "dashboard-" $name) -}}
+{{- $faults = append $faults (printf "%s: the names shards and dashboard-… are taken by objects of the chart: choose another" $at) -}}
+{{- end -}}
+{{- with include "qwatch.plain" (toRawJson $group.queues) -}}
+{{- $faults = append $faults (printf "%s.queues has a secret in plain text after %s, which would land in a ConfigMap: write ${NAME} there and set NAME with env or envFrom" $at .) -}}
+{{- end -}}
+{{- $seen := dict -}}
 {{- $existing := (get $group "existingConfig" | default dict).name -}}
 {{- if and (not $existing) (not $group.queues) -}}
 {{- $faults = append $faults (printf "%s.queues is empty: name the queues that the group consumes, each with its account" $at) -}}
@@ -53,6 +91,11 @@
 {{- if and (not $existing) (not (has $queue.account $accounts)) -}}
 {{- $faults = append $faults (printf "%s.queues[%d].account %q is not one of config.accounts: %s" $at $i $queue.account (join ", " $accounts | default "there are none")) -}}
 {{- end -}}
+{{- $key := printf "%s/%s" $queue.account $queue.name -}}
+{{- if hasKey $seen $key -}}
+{{- $faults = append $faults (printf "%s.queues[%d] is %s again: name each queue of a group once" $at $i $key) -}}
+{{- end -}}
+{{- $_ := set $seen $key true -}}
 {{- $effective := include "qwatch.effective" (list $root $queue) | fromJson -}}
 {{- $drain := get (get $effective "consumer" | default dict) "drainTimeout" | default "30s" | toString -}}
 {{- if regexMatch "^[-+]?[0-9.]*[1-9][0-9.]*(e[-+]?[0-9]+)?$" $drain -}}
@@ -78,6 +121,9 @@
 {{- if $s.enabled -}}
 {{- if lt (int $s.maxReplicas) (int $s.minReplicas) -}}
 {{- $faults = append $faults (printf "%s.scaling.maxReplicas %d is below minReplicas %d" $at (int $s.maxReplicas) (int $s.minReplicas)) -}}
+{{- end -}}
+{{- if and $own (ne $s.scaler "metrics-api") (get (get $server "grpcTLS" | default dict) "clientCAFile") (include "qwatch.grpcTLS" (list $root $s)) (not $s.authenticationRef) -}}
+{{- $faults = append $faults (printf "%s.scaling.authenticationRef is needed: config.server.grpcTLS.clientCAFile demands a certificate of KEDA; name the TriggerAuthentication with caCert, tlsClientCert and tlsClientKey" $at) -}}
 {{- end -}}
 {{- if gt (int (get $s.fallback "replicas" | default 0)) (int $s.maxReplicas) -}}
 {{- $faults = append $faults (printf "%s.scaling.fallback.replicas %d is above maxReplicas %d, which KEDA refuses to exceed" $at (int $s.fallback.replicas) (int $s.maxReplicas)) -}}
