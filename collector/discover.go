@@ -17,6 +17,8 @@ const (
 	listTime = 5 * time.Minute
 	// relistTime is how soon at the latest a listing that failed is tried again.
 	relistTime = time.Minute
+	// maxNamed is how many of the queues that are gone the log names.
+	maxNamed = 5
 )
 
 // finder is a discovery and what it found. It is guarded by Collector.setting.
@@ -171,9 +173,18 @@ func (c *Collector) found(f *finder, l listing, failure error) {
 // rebuild makes the fleet anew after a listing.
 func (c *Collector) rebuild(f *finder) {
 	had, dropped := f.queues, f.dropped
+	gone := f.listing.lacks(f.targets)
+	gone = slices.DeleteFunc(gone, func(name string) bool { return !c.cfg.Owns(f.account, name) })
 	if err := c.set(c.given, c.discoveries); err != nil { // the targets were good by themselves
 		c.log.Error("the queues that were found cannot be watched", "account", f.account, "error", err)
 		return
+	}
+	if n := len(gone); n > 0 {
+		names := strings.Join(gone[:min(n, maxNamed)], ", ")
+		if n > maxNamed {
+			names += ", …"
+		}
+		c.log.Warn("queues that had been found are gone", "account", f.account, "queues", n, "names", names)
 	}
 	if f.queues != had || f.dropped != dropped {
 		c.log.Info("queues were found", "account", f.account, "queues", f.queues, "dropped", f.dropped)

@@ -219,7 +219,7 @@ func TestLog(t *testing.T) {
 			queuetest.Fault{Status: 403, Code: "AuthenticationFailed"},
 			[]string{
 				`level=WARN msg="polls fail" component=collector account=acct reason=auth error=E`,
-				`level=INFO msg="polls no longer fail for this reason" component=collector account=acct reason=auth`,
+				`level=INFO msg="polls no longer fail for this reason" component=collector account=acct reason=auth failures=N`,
 			},
 		},
 		"two queues that are missing": {
@@ -252,6 +252,11 @@ func TestLog(t *testing.T) {
 						return slog.String("queue", "Q")
 					case "error":
 						return slog.String("error", "E")
+					case "failures":
+						if a.Value.Int64() < 20 { // each queue's polls fail at least once
+							return a
+						}
+						return slog.String("failures", "N")
 					}
 					return a
 				}

@@ -20,6 +20,21 @@ func (l listing) find(name string) (queue.Info, bool) {
 	return l[i], true
 }
 
+// lacks returns the names of the targets' queues that are not there, sorted.
+func (l listing) lacks(targets map[string]Target) []string {
+	var names []string
+	for name, t := range targets {
+		if t.PoisonOnly {
+			name = t.Queue.Poison().Name()
+		}
+		if _, ok := l.find(name); !ok {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
 // selection is what a discovery makes of a listing.
 type selection struct {
 	targets []Target // by name
@@ -147,7 +162,7 @@ func (c *chooser) target(name string, poisonOnly bool) (t Target, err error) {
 	}
 	info, _ := c.listing.find(found)
 	t = t.withDefaults(c.cfg.Interval)
-	t.metadata = info.Metadata
+	t.metadata, t.found = info.Metadata, true
 	return t, t.validate()
 }
 
@@ -175,7 +190,7 @@ func (c *chooser) pair() {
 				continue // no queue can be called so: the service cannot have it either
 			}
 			if !chosen {
-				t = Target{}.withDefaults(c.cfg.Interval)
+				t = Target{found: true}.withDefaults(c.cfg.Interval)
 			}
 			t.Queue = q
 			c.chosen[name] = t

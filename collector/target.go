@@ -96,6 +96,7 @@ type Target struct {
 	Paused func() bool
 
 	metadata map[string]string // as of the listing that found the queue
+	found    bool              // by a listing: nobody named it
 }
 
 // id is what names a Target: two with the same id are the same queue.
