@@ -7,7 +7,8 @@ import (
 
 // BodyStore keeps bodies that are too large for a queue. The message carries a reference instead
 // (the claim-check pattern). Package blobstore keeps them in Blob storage; anything else fits behind
-// this interface. Implementations must be safe for concurrent use, and bound their own calls.
+// this interface. Implementations must be safe for concurrent use, and bound their own calls: a
+// Fetch that outlives its context is not waited for. A panic is taken for an error that may pass.
 //
 // What a message says is untrusted input: a store asks only for what can be its own.
 type BodyStore interface {

@@ -10,6 +10,8 @@ import (
 const (
 	// loaders is how many messages of one receive are read at a time, where reading asks somebody.
 	loaders = 8
+	// loadGrace is how long a reader is waited for after its context is done.
+	loadGrace = time.Second
 	// absences is how many times in a row a message could not be read for now when it is handed out all
 	// the same, with Err set.
 	absences = 5
@@ -18,27 +20,75 @@ const (
 	absenceMax = 5 * time.Minute
 )
 
+// loaded is what a loader made of a message.
+type loaded struct {
+	i       int
+	read    *Message // a copy of the message's contents
+	absence *absence
+}
+
 // load reads what is unfinished of the messages, before the deadline, and returns each one's absence or nil.
+// A store that ends its goroutine, or outlives the deadline, is absent. The loaders work on copies: one
+// that is late finds nobody.
 func (q *Queue) load(ctx context.Context, ms []*Message, deadline time.Time) []*absence {
 	ctx, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
 	var (
-		out  = make([]*absence, len(ms))
-		slot = make(chan struct{}, loaders)
-		all  sync.WaitGroup
+		out   = make([]*absence, len(ms))
+		slot  = make(chan struct{}, loaders)
+		done  = make(chan loaded, len(ms))
+		open  int
+		over  = ctx.Done()
+		grace <-chan time.Time
 	)
 	for i, m := range ms {
 		if !m.unfinished() {
 			continue
 		}
-		slot <- struct{}{}
-		all.Go(func() {
-			out[i] = m.load(ctx)
-			<-slot
-		})
+		out[i] = &absence{part: "read the message", err: errEnded, sealed: m.sealed}
+		open++
+		go loadAside(ctx, loaded{i, m.contents(), out[i]}, slot, done)
 	}
-	all.Wait()
+	for open > 0 {
+		select {
+		case l := <-done:
+			open--
+			out[l.i] = l.absence
+			ms[l.i].take(l.read)
+		case <-over:
+			over, grace = nil, time.After(loadGrace)
+		case <-grace:
+			return out
+		}
+	}
 	return out
+}
+
+// loadAside reads a message when there is a slot, and is done however that ends.
+func loadAside(ctx context.Context, l loaded, slot chan struct{}, done chan<- loaded) {
+	defer func() { done <- l }()
+	select {
+	case slot <- struct{}{}:
+	case <-ctx.Done():
+		l.absence = &absence{part: l.absence.part, err: ctx.Err(), sealed: l.absence.sealed}
+		return
+	}
+	defer func() { <-slot }()
+	l.absence = l.read.load(ctx) // never, if that ends the goroutine
+}
+
+// contents is a copy of what reading a message changes.
+func (m *Message) contents() *Message {
+	return &Message{
+		Body: m.Body, Headers: m.Headers, TraceParent: m.TraceParent, TraceState: m.TraceState, Delay: m.Delay, Record: m.Record, Err: m.Err,
+		q: m.q, env: m.env, sealed: m.sealed, packed: m.packed,
+	}
+}
+
+// take takes over what was read.
+func (m *Message) take(c *Message) {
+	m.Body, m.Headers, m.TraceParent, m.TraceState, m.Delay, m.Record, m.Err = c.Body, c.Headers, c.TraceParent, c.TraceState, c.Delay, c.Record, c.Err
+	m.env, m.sealed, m.packed = c.env, c.sealed, c.packed
 }
 
 func unfinished(ms []*Message) bool {

@@ -68,7 +68,7 @@ func (o *outage) over(ctx context.Context, q *Queue) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, q.acct.cfg.Timeout)
 	defer cancel()
-	if err := probe(ctx); err != nil {
+	if err := aside(ctx, func() error { return probe(ctx) }); err != nil {
 		return fmt.Errorf("receive from %s: not asked for, because messages cannot be read for now: %w", q, err)
 	}
 	o.mu.Lock()

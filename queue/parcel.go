@@ -2,11 +2,10 @@ package queue
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
-
-	"github.com/qwatch/qwatch/queue/encryption"
 )
 
 // parcel is a body on its way onto the wire.
@@ -90,7 +89,7 @@ func (q *Queue) stores(body, text int) bool {
 func (q *Queue) store(ctx context.Context, e *Envelope) (*Envelope, error) {
 	body := e.payload
 	if q.cfg.KeyWrapper != nil {
-		s, err := encryption.NewSealer(ctx, q.cfg.KeyWrapper)
+		s, err := q.sealer(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("encrypt the body for its store: %w", err)
 		}
@@ -98,7 +97,8 @@ func (q *Queue) store(ctx context.Context, e *Envelope) (*Envelope, error) {
 			return nil, fmt.Errorf("encrypt the body for its store: %w", err)
 		}
 	}
-	ref, err := q.cfg.BodyStore.Put(ctx, body)
+	var ref json.RawMessage
+	err := aside(context.Background(), func() (err error) { ref, err = q.cfg.BodyStore.Put(ctx, body); return err })
 	if err == nil && !embeddable(ref) {
 		err = errors.New("its reference is not JSON that a message can carry")
 	}
@@ -112,7 +112,8 @@ func (q *Queue) store(ctx context.Context, e *Envelope) (*Envelope, error) {
 
 // unstore removes the body of an envelope from the store, and logs why it stays behind.
 func (q *Queue) unstore(ctx context.Context, e *Envelope, behind string) {
-	if err := q.cfg.BodyStore.Delete(context.WithoutCancel(ctx), e.payload); err != nil {
+	ctx = context.WithoutCancel(ctx)
+	if err := aside(ctx, func() error { return q.cfg.BodyStore.Delete(ctx, e.payload) }); err != nil {
 		q.acct.log.WarnContext(ctx, behind, "queue", q.name, "error", err)
 	}
 }

@@ -95,7 +95,8 @@ func (m *Message) unfinished() bool {
 // *absence is something that may pass, and leaves the message unfinished.
 func (m *Message) load(ctx context.Context) *absence {
 	if m.sealed != nil {
-		b, err := m.sealed.Open(ctx, m.q.cfg.KeyWrapper)
+		var b []byte
+		err := guard(func() (err error) { b, err = m.sealed.Open(ctx, m.q.cfg.KeyWrapper); return err })
 		switch {
 		case errors.Is(err, encryption.ErrUndecryptable):
 			m.Err = unreadable(err)
@@ -119,7 +120,8 @@ func (m *Message) fetch(ctx context.Context) *absence {
 	if cfg.KeyWrapper != nil {
 		limit += limit/2 + 16<<10 // encrypted it is longer
 	}
-	b, err := cfg.BodyStore.Fetch(ctx, m.env.payload, limit)
+	var b []byte
+	err := guard(func() (err error) { b, err = cfg.BodyStore.Fetch(ctx, m.env.payload, limit); return err })
 	switch {
 	case errors.Is(err, ErrUnreadable):
 		m.Err = fmt.Errorf("fetch the body from its store: %w", err)
@@ -127,7 +129,7 @@ func (m *Message) fetch(ctx context.Context) *absence {
 	case err != nil:
 		return &absence{part: "fetch the body from its store", err: err}
 	case cfg.KeyWrapper != nil && encryption.IsMessage(b):
-		if b, err = openBody(ctx, cfg.KeyWrapper, b); errors.Is(err, encryption.ErrUndecryptable) {
+		if err = guard(func() (err error) { b, err = openBody(ctx, cfg.KeyWrapper, b); return err }); errors.Is(err, encryption.ErrUndecryptable) {
 			m.Err = unreadable(err)
 			return nil
 		} else if err != nil {

@@ -21,7 +21,7 @@ func (q *Queue) wire(ctx context.Context) (wire, error) {
 	if q.cfg.KeyWrapper == nil {
 		return w, nil
 	}
-	s, err := encryption.NewSealer(ctx, q.cfg.KeyWrapper)
+	s, err := q.sealer(ctx)
 	if err != nil {
 		return wire{}, fmt.Errorf("encrypt: %w", err)
 	}
@@ -59,4 +59,10 @@ func (e Encoding) size(n int) int {
 
 func tooLarge(n int) error {
 	return fmt.Errorf("%w: %d bytes on the wire, encoding and envelope counted, over the service's limit of %d", ErrTooLarge, n, MaxTextBytes)
+}
+
+// sealer makes what encrypts one message. A KeyWrapper's panic is an error.
+func (q *Queue) sealer(ctx context.Context) (s *encryption.Sealer, err error) {
+	err = aside(context.Background(), func() (err error) { s, err = encryption.NewSealer(ctx, q.cfg.KeyWrapper); return err })
+	return s, err
 }
