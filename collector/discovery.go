@@ -113,6 +113,9 @@ func checkDiscoveries(all []Discovery) ([]Discovery, error) {
 	return out, errors.Join(errs...)
 }
 
+// Wants says whether Include and Exclude ask for a queue of that name. An empty Include asks for none.
+func (d *Discovery) Wants(name string) bool { return d.wants(name) }
+
 // wants says whether the globs ask for a queue.
 func (d *Discovery) wants(name string) bool { return d.includes(name) && !d.excludes(name) }
 

@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
+	"os"
 	"strconv"
 	"strings"
 
@@ -74,6 +76,9 @@ func (id Identity) credential(f *faults, opts azcore.ClientOptions) azcore.Token
 		}
 		cred, err = azidentity.NewDefaultAzureCredential(&azidentity.DefaultAzureCredentialOptions{ClientOptions: opts, TenantID: id.TenantID})
 	case id.Type == IdentityWorkload:
+		if missing := id.missingVariables(); len(missing) > 0 {
+			return noWorkload{missing}
+		}
 		cred, err = azidentity.NewWorkloadIdentityCredential(&azidentity.WorkloadIdentityCredentialOptions{ClientOptions: opts, ClientID: id.ClientID, TenantID: id.TenantID})
 	case id.Type == IdentityManaged:
 		if id.TenantID != "" {
@@ -94,6 +99,29 @@ func (id Identity) credential(f *faults, opts azcore.ClientOptions) azcore.Token
 		return nil
 	}
 	return cred
+}
+
+// missingVariables are those that the webhook of workload identity sets in a pod, and that nothing else tells.
+func (id Identity) missingVariables() []string {
+	var missing []string
+	for _, v := range []struct{ name, given string }{
+		{"AZURE_CLIENT_ID", id.ClientID}, {"AZURE_TENANT_ID", id.TenantID}, {"AZURE_FEDERATED_TOKEN_FILE", ""},
+	} {
+		if v.given == "" && os.Getenv(v.name) == "" {
+			missing = append(missing, v.name)
+		}
+	}
+	return missing
+}
+
+// noWorkload is a workload identity where the webhook has not been: the configuration is right, the pod is not, so
+// that it is a sign-in that fails. A process does not get its variables later.
+type noWorkload struct{ missing []string }
+
+// GetToken implements azcore.TokenCredential.
+func (n noWorkload) GetToken(context.Context, policy.TokenRequestOptions) (azcore.AccessToken, error) {
+	return azcore.AccessToken{}, fmt.Errorf("workload identity needs %s, which its webhook sets in pods labelled azure.workload.identity/use: \"true\": "+
+		"label the pod and annotate its service account with azure.workload.identity/client-id, then restart the pod", strings.Join(n.missing, " and "))
 }
 
 // cloudOf returns the cloud of an endpoint. For the public one, and for those that cannot be told,

@@ -168,9 +168,39 @@ func TestIdentitiesAskTheRightAuthorityForTheRightScope(t *testing.T) {
 	}
 }
 
+// The webhook sets them in the pod: without it the configuration is as right as ever, and the sign-in fails.
 func TestWorkloadIdentityWithoutItsEnvironment(t *testing.T) {
+	for name, c := range map[string]struct {
+		id   queue.Identity
+		want string
+	}{
+		"none":                 {queue.Identity{Type: queue.IdentityWorkload}, "AZURE_CLIENT_ID and AZURE_TENANT_ID and AZURE_FEDERATED_TOKEN_FILE"},
+		"client and tenant":    {queue.Identity{Type: queue.IdentityWorkload, ClientID: "c", TenantID: tenant}, "AZURE_FEDERATED_TOKEN_FILE"},
+		"a client of the file": {queue.Identity{Type: queue.IdentityWorkload, ClientID: "c"}, "AZURE_TENANT_ID and AZURE_FEDERATED_TOKEN_FILE"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			clearIdentityEnv(t)
+			a, err := queue.NewAccount(queue.AccountConfig{Name: "acct", Endpoint: "https://acct.queue.core.windows.net", Transport: noNetwork(t), Identity: &c.id})
+			if err != nil {
+				t.Fatal(err)
+			}
+			q, err := a.Queue("orders", queue.Config{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = q.Properties(t.Context())
+			want := "sign in: workload identity needs " + c.want + ", which its webhook sets"
+			if !strings.Contains(message(err), want) || queue.Classify(err) != queue.ResultAuth {
+				t.Errorf("%s\n got %v\nwant %s", queue.Classify(err), err, want)
+			}
+		})
+	}
+	// What the file says is checked as ever.
 	clearIdentityEnv(t)
-	got := refused(t, queue.AccountConfig{Endpoint: "https://acct.queue.core.windows.net", Identity: &queue.Identity{Type: queue.IdentityWorkload, ClientID: "c", TenantID: "t"}})
+	file := filepath.Join(t.TempDir(), "token")
+	write(t, file, "kubernetes-token")
+	t.Setenv("AZURE_FEDERATED_TOKEN_FILE", file)
+	got := refused(t, queue.AccountConfig{Endpoint: "https://acct.queue.core.windows.net", Identity: &queue.Identity{Type: queue.IdentityWorkload, ClientID: "c", TenantID: "no tenant!"}})
 	if len(got) != 1 || !strings.HasPrefix(got[0], "identity: ") {
 		t.Errorf("got %q", got)
 	}

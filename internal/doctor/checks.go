@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/qwatch/qwatch/collector"
 	"github.com/qwatch/qwatch/internal/app"
 	"github.com/qwatch/qwatch/queue"
 )
@@ -98,10 +99,58 @@ func (e *examiner) discovery(ctx context.Context) {
 		return
 	}
 	f := Finding{Check: CheckDiscovery, Operation: string(queue.OpList), Status: OK, Detail: "the account's queues may be listed"}
-	if err := e.list(ctx); err != nil {
+	found, err := e.firstFound(ctx)
+	switch {
+	case err != nil:
 		f = e.failed(f, queue.OpList, "", err)
+	case found == "":
+		f.Detail += "; none of them is to be found besides those of the file"
 	}
-	e.add(f)
+	if !e.add(f) || found == "" {
+		return
+	}
+	cfg := e.all.QueueFor(e.cfg.Name, found)
+	q, err := e.acct.Queue(found, queue.Config{NoPoison: true, MaxBodyBytes: 1})
+	if err != nil {
+		return // the account's URL names another queue
+	}
+	for _, op := range needs(cfg).main {
+		f := Finding{Queue: found, Check: CheckDiscovery, Operation: string(op), Status: OK, Detail: permits(op)}
+		err := e.within(ctx, func(ctx context.Context) error { return q.Probe(ctx, op) })
+		if errors.Is(err, queue.ErrQueueNotFound) {
+			return // it has gone meanwhile, and tells nothing of the others
+		}
+		if err != nil {
+			f = e.failed(f, op, found, err)
+		}
+		e.add(f)
+	}
+}
+
+// firstFound returns the first queue that discovery would find besides those of the file; "" when there is none.
+// Those that are found are read with the account's sign-in, which may list without being allowed to read.
+func (e *examiner) firstFound(ctx context.Context) (name string, err error) {
+	d := collector.Discovery{Include: e.cfg.Discovery.Include, Exclude: e.cfg.Discovery.Exclude}
+	configured := map[string]bool{}
+	for _, q := range e.queues {
+		configured[q.Name()] = true
+		if p := q.Poison(); p != nil {
+			configured[p.Name()] = true
+		}
+	}
+	err = e.within(ctx, func(ctx context.Context) error {
+		for info, err := range e.acct.Queues(ctx, queue.ListOptions{Metadata: true}) {
+			if err != nil {
+				return err
+			}
+			if !configured[info.Name] && d.Wants(info.Name) {
+				name = info.Name
+				return nil
+			}
+		}
+		return nil
+	})
+	return name, err
 }
 
 // failed is a finding about an operation that failed.

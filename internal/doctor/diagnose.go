@@ -86,7 +86,7 @@ func (e *examiner) diagnose(op queue.Operation, name string, err error) diagnosi
 func (e *examiner) unanswered(storage *queue.StorageError, err error) diagnosis {
 	switch {
 	case storage.Result == queue.ResultAuth:
-		return diagnosis{ReasonToken, "make the identity available: for type workload, the pod's service account must carry the annotation azure.workload.identity/client-id and the label azure.workload.identity/use, " +
+		return diagnosis{ReasonToken, "make the identity available: for type workload, the pod must carry the label azure.workload.identity/use: \"true\", its service account the annotation azure.workload.identity/client-id, " +
 			"and the application a federated credential for it; for type managed, the machine must have the identity", true}
 	case errors.Is(err, context.DeadlineExceeded):
 		return diagnosis{ReasonNoAnswer, "the connection opens and nothing answers: look at the account's health, and at proxies on the way", true}

@@ -42,7 +42,7 @@ const (
 	CheckSignIn     = "sign-in"    // storage answers, and accepts the credential
 	CheckClock      = "clock"      // the clocks agree
 	CheckExpiry     = "expiry"     // the credential lasts
-	CheckDiscovery  = "discovery"  // the account's queues may be listed
+	CheckDiscovery  = "discovery"  // the account's queues may be listed, and the first that is found read
 	CheckQueue      = "queue"      // one operation on a main queue
 	CheckPoison     = "poison"     // one operation on a poison queue
 	CheckBodies     = "bodies"     // the store of large messages answers
@@ -53,7 +53,7 @@ type Finding struct {
 	Account   string `json:"account"`
 	Queue     string `json:"queue,omitempty"` // the queue that was asked; "" for the account
 	Check     string `json:"check"`
-	Operation string `json:"operation,omitempty"` // of CheckQueue and CheckPoison, as in storage metrics
+	Operation string `json:"operation,omitempty"` // of CheckDiscovery, CheckQueue and CheckPoison, as in storage metrics
 	Status    Status `json:"status"`
 	Reason    string `json:"reason,omitempty"` // of Warning and Failed; one of the Reason constants
 	Detail    string `json:"detail"`
@@ -114,7 +114,7 @@ func Examine(ctx context.Context, cfg *config.Config, fleet *app.Fleet, o Option
 		if err != nil || len(accounts) > 0 && !slices.Contains(accounts, a.Name) {
 			continue
 		}
-		e := examiner{Options: o, cfg: a, acct: acct}
+		e := examiner{Options: o, all: cfg, cfg: a, acct: acct}
 		for _, q := range fleet.Queues {
 			if q.Config.Account == a.Name {
 				e.queues = append(e.queues, q)
@@ -134,6 +134,7 @@ func Examine(ctx context.Context, cfg *config.Config, fleet *app.Fleet, o Option
 type examiner struct {
 	Options
 
+	all    *config.Config
 	cfg    config.Account
 	acct   *queue.Account
 	queues []app.FleetQueue

@@ -111,6 +111,19 @@ func TestFaultsAreToldApart(t *testing.T) {
 			account: withIdentity("discovery: {}"), bearer: true, faults: []queuetest.Fault{on("list", refuse("AuthorizationPermissionMismatch", 403))},
 			want: []what{{doctor.CheckDiscovery, "", "list", doctor.Failed, doctor.ReasonRole}}, cure: "Storage Queue Data Reader on the account devstoreaccount1",
 		},
+		"a pod without the webhook's variables": {
+			account: strings.Replace(withIdentity(consumed), "managed", "workload", 1), want: failed(doctor.CheckSignIn, doctor.ReasonToken), cure: "azure.workload.identity/use",
+		},
+		"a SAS that may list but not read": {
+			account: withSAS(signed("l", later), "discovery: {}"),
+			want: []what{
+				{doctor.CheckDiscovery, "orders", "properties", doctor.Failed, doctor.ReasonPermission},
+				{doctor.CheckDiscovery, "orders", "peek", doctor.Failed, doctor.ReasonPermission},
+			},
+			cure: "make a SAS with what is missing",
+		},
+		"a SAS that may list what is not read": {account: withSAS(signed("l", later), `discovery: {exclude: ["*"]}`)},
+		"discovery that may read":              {account: withSAS(signed("rl", later), "discovery: {}")},
 		"no identity on the machine": {
 			account: strings.Replace(withIdentity(consumed), "managed", "managed, clientId: nobody", 1), noToken: true, want: failed(doctor.CheckSignIn, doctor.ReasonToken), cure: "azure.workload.identity/client-id",
 		},
