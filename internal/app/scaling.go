@@ -26,7 +26,7 @@ func (s *service) scaling() error {
 	cfg := s.o.Config
 	if t := cfg.Server.GRPCTLS; t != nil && cfg.Server.GRPC != config.Off {
 		var err error
-		s.grpcTLS, err = scaler.TLSFiles{CertFile: t.CertFile, KeyFile: t.KeyFile, ClientCAFile: t.ClientCAFile}.Config()
+		s.grpcTLS, err = scaler.TLSFiles{CertFile: t.CertFile, KeyFile: t.KeyFile, ClientCAFile: t.ClientCAFile, Logger: s.log}.Config()
 		if err != nil {
 			return fmt.Errorf("%s: %w", cfg.At("server.grpcTLS"), err)
 		}

@@ -200,6 +200,7 @@ func TestScalingRefusesWhatItCannotMeanAnything(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 		r.want("http://main/api/v1/scaling/acct/orders?strategy=most", 400, "there is no strategy")
+		r.want("http://main/api/v1/scaling/acct/orders?stratgey=drain", 400, "there is no query parameter")
 		r.want("http://main/api/v1/scaling/acct/invoices", 404, "queue acct/invoices is not configured")
 		r.want("http://main/api/v1/scaling/found/none-yet", 503, "discovery has not found it")
 		// An objective that is not there is not a value either.

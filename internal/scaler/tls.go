@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"strings"
 	"sync"
@@ -16,6 +17,8 @@ type TLSFiles struct {
 	CertFile, KeyFile string
 	// ClientCAFile demands client certificates signed by one of its authorities. "": any client.
 	ClientCAFile string
+	// Logger gets a warning when what was read before stands, once for each change of the files. Nil discards.
+	Logger *slog.Logger
 }
 
 // Config reads the files and returns the configuration that follows them. While a changed file cannot be
@@ -39,6 +42,7 @@ type tlsLoader struct {
 	mu     sync.Mutex
 	config *tls.Config
 	stamp  string
+	spoilt string // the stamp of what could not be read, and was told of
 }
 
 func (l *tlsLoader) current() (*tls.Config, error) {
@@ -51,6 +55,10 @@ func (l *tlsLoader) current() (*tls.Config, error) {
 	c, err := l.files.load()
 	if err != nil {
 		if l.config != nil {
+			if l.files.Logger != nil && l.spoilt != stamp {
+				l.files.Logger.Warn("the certificate cannot be read again; the one before stands", "component", "grpc", "error", err)
+			}
+			l.spoilt = stamp
 			return l.config, nil // a file is being replaced, or was spoilt
 		}
 		return nil, err

@@ -1,6 +1,7 @@
 package scaler_test
 
 import (
+	"bytes"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -8,6 +9,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"log/slog"
 	"math/big"
 	"net"
 	"os"
@@ -72,7 +74,8 @@ func TestTLSFilesAreFollowed(t *testing.T) {
 		return file
 	}
 	cert, key := pair(t, "first")
-	files := scaler.TLSFiles{CertFile: write("c", cert), KeyFile: write("k", key)}
+	var log bytes.Buffer
+	files := scaler.TLSFiles{CertFile: write("c", cert), KeyFile: write("k", key), Logger: slog.New(slog.NewTextHandler(&log, nil))}
 	config, err := files.Config()
 	if err != nil {
 		t.Fatal(err)
@@ -84,6 +87,12 @@ func TestTLSFilesAreFollowed(t *testing.T) {
 	write("k", "spoilt ") // while the pair is being replaced, the one before stands
 	if name, err := shake(t, config, client); err != nil || name != "first" {
 		t.Errorf("with a key that is spoilt: %q, %v", name, err)
+	}
+	if _, err := shake(t, config, client); err != nil {
+		t.Error(err)
+	}
+	if n := strings.Count(log.String(), "level=WARN"); n != 1 || !strings.Contains(log.String(), "the one before stands") {
+		t.Errorf("%d warnings, want one:\n%s", n, &log)
 	}
 	cert, key = pair(t, "second one")
 	write("c", cert)

@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 
 	"github.com/qwatch/qwatch/internal/cluster"
@@ -36,6 +37,12 @@ func (h *handler) scaling(w http.ResponseWriter, r *http.Request) {
 	if _, self := h.Router.Owner(account, queue); !self && cluster.FromPeer(r) {
 		writeError(w, http.StatusMisdirectedRequest, "this replica does not watch queue "+account+"/"+queue)
 		return
+	}
+	for k := range r.URL.Query() {
+		if k != "strategy" {
+			writeError(w, http.StatusBadRequest, fmt.Sprintf("there is no query parameter %.64q: it is strategy", k))
+			return
+		}
 	}
 	answer, err := h.Scaler(r.Context(), account, queue, r.URL.Query().Get("strategy"))
 	if err != nil {
