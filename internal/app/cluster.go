@@ -256,6 +256,8 @@ func shardsResult(shards []cluster.ShardState) health.Result {
 	var found []string
 	for _, sh := range shards {
 		switch {
+		case sh.Self && sh.Trouble != nil:
+			found = append(found, fmt.Sprintf("shard %d runs twice: %s", sh.Index, oneLine(sh.Trouble)))
 		case sh.Self:
 		case !sh.Alive && sh.Trouble != nil:
 			found = append(found, fmt.Sprintf("shard %d is not heard of, and the others watch its queues: %s", sh.Index, oneLine(sh.Trouble)))

@@ -93,6 +93,8 @@ type Shards struct {
 	peers   map[int]*peer
 	state   shardState
 	since   time.Time // the first heartbeat
+	beats   int       // so far
+	twins   int       // how often in a row another replica answered as this shard
 }
 
 type shardState int
@@ -187,12 +189,17 @@ func (s *Shards) SetCount(count int) error {
 	return nil
 }
 
-// beat asks every other shard once.
+// beat asks every other shard once, and now and then who is at this one's address.
 func (s *Shards) beat(ctx context.Context) {
 	s.mu.Lock()
 	n := s.believed()
+	s.beats++
+	own := s.beats%twinBeats == 0
 	s.mu.Unlock()
 	var all sync.WaitGroup
+	if addr := s.cfg.Addr(s.cfg.Index); own && addr != "" {
+		all.Go(func() { s.meetSelf(ctx, addr) })
+	}
 	for i := range min(n+1, MaxShards) { // and the one that would come next
 		addr := ""
 		if i != s.cfg.Index {
@@ -386,7 +393,7 @@ type ShardState struct {
 	Self    bool
 	Alive   bool
 	Count   int   // how many shards it believes in; 0 when it was never heard of
-	Trouble error // why it did not answer the last time
+	Trouble error // why it did not answer the last time; of this replica: that its shard runs twice
 }
 
 // State returns what is known about every shard there should be, in order.
@@ -396,7 +403,11 @@ func (s *Shards) State() []ShardState {
 	var all []ShardState
 	for i := range s.believed() {
 		if i == s.cfg.Index {
-			all = append(all, ShardState{Index: i, Self: true, Alive: s.state == joined, Count: s.count})
+			st := ShardState{Index: i, Self: true, Alive: s.state == joined, Count: s.count}
+			if s.twins >= twins {
+				st.Trouble = errTwice
+			}
+			all = append(all, st)
 			continue
 		}
 		st := ShardState{Index: i, Alive: s.lives(i)}
