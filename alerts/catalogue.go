@@ -22,13 +22,21 @@ const (
 )
 
 // owner ranks what says whose a queue is: where replicas disagree, as in a rollout, the most important tier
-// wins and one of the teams, so that the result is one series a queue.
+// wins and one of the teams, so that the result is one series a queue. While nobody watches, what the last
+// watcher said holds: what was critical stays so.
 const owner = `
 topk by ($q) (1,
   max by ($q, tier, team) (
     3 * queue_info{tier="1"}
     or 2 * queue_info{tier=~"|2"}
     or queue_info{tier="3"}
+  )
+) ^ 0
+or on ($q) topk by ($q) (1,
+  max by ($q, tier, team) (
+    3 * last_over_time(queue_info{tier="1"}[1h])
+    or 2 * last_over_time(queue_info{tier=~"|2"}[1h])
+    or last_over_time(queue_info{tier="3"}[1h])
   )
 ) ^ 0
 or on ($q) group by ($q) (queue_up)
@@ -41,6 +49,13 @@ topk by ($a) (1,
     3 * queue_info{tier="1"}
     or 2 * queue_info{tier=~"|2"}
     or queue_info{tier="3"}
+  )
+) ^ 0
+or on ($a) topk by ($a) (1,
+  max by ($a, tier) (
+    3 * last_over_time(queue_info{tier="1"}[1h])
+    or 2 * last_over_time(queue_info{tier=~"|2"}[1h])
+    or last_over_time(queue_info{tier="3"}[1h])
   )
 ) ^ 0
 or on ($a) group by ($a) (queue_up)
@@ -67,13 +82,15 @@ func observed() []record {
 		{name: "account_queue:queue_messages_waiting:max", expr: `
 max by ($q) (queue_approximate_messages{queue_kind="main"})
 or on ($q) max by ($q) (queue_peeked_messages{queue_kind="main"})`},
+		{name: "account_queue:queue_messages_visible:bool", expr: `max by ($q) (queue_peeked_messages{queue_kind="main"} > bool 0)`},
 		{name: "account_queue:queue_poison_messages:max", expr: `max by ($q) (queue_approximate_messages{queue_kind="poison"})`},
 		// What the poison queue gained since the last evaluation, whatever was taken out of it: a fall is no gain,
-		// and a poison queue that appears while its main queue was being watched was empty before.
+		// and a poison queue that appears while its main queue was being watched was empty before. What it gained
+		// while nobody watched counts once somebody does again.
 		{name: "account_queue:queue_poison_messages_gained:max", expr: `
 clamp_min(
   account_queue:queue_poison_messages:max
-  - on ($q) last_over_time(account_queue:queue_poison_messages:max[15m] offset 1m),
+  - on ($q) last_over_time(account_queue:queue_poison_messages:max[6h] offset 1m),
   0
 )
 or on ($q) (
@@ -119,33 +136,45 @@ or on ($a) group by ($a) (account:qwatch_storage_failing:ratio_rate3m > 0.9)`},
 }
 
 // finished are the queues of which a message was settled within a window, by consumers that say so. Series of
-// a consumer that has no account label count for every account of the cluster.
+// a consumer that has no account label count where one account of the cluster has a queue of that name.
 const finished = `unless on ($q) sum by ($q) (increase(queue_messages_processed_total[poll 7m])) > 0
 unless on ($q) sum by ($q) (increase(queue_messages_dead_lettered_total[poll 7m])) > 0
-unless on (cluster, queue_name) sum by (cluster, queue_name) (increase(queue_messages_processed_total{account=""}[poll 7m])) > 0`
+unless on (cluster, queue_name) (
+  sum by (cluster, queue_name) (increase(queue_messages_processed_total{account=""}[poll 7m])) > 0
+  and on (cluster, queue_name) count by (cluster, queue_name) (group by ($q) (queue_up{queue_kind="main"})) == 1
+)`
 
 // excused are the queues of which nobody expects that messages are handled now. A watcher that does not
 // know of a consumer must not silence it, so all must agree.
 const excused = `unless on ($q) min by ($q) (queue_processor_paused) == 1
 unless on ($q) max by ($q) (queue_exists{queue_kind="main"}) == 0`
 
+// seen are the queues that are polled now. Whoever sees nothing begins no alert: a value that is recorded from
+// windows outlasts the watcher that saw it.
+const seen = `and on ($q) max by ($q) (queue_up{queue_kind="main"}) == 1`
+
 // conditions records what pages, held while the queue cannot be seen.
 func conditions() []record {
 	return []record{
 		// Messages wait and none is finished. Of a queue with a consumer of qwatch's kind that is certain soon, from
-		// its counters. Of others the watcher finds it by comparing peeks, which takes longer.
+		// its counters. Of others the watcher finds it by comparing peeks, which takes longer. A single look that
+		// finds a message, or one failure, is what a queue of scheduled messages has as well when one comes due.
+		// A handler that has been at work nearly as long as the window excuses, unless its process dies again and again.
 		{name: "account_queue:qwatch_consumer_stalled:held", hold: true, expr: `
 (
   (
     min_over_time(account_queue:queue_messages_waiting:max[poll 7m]) > 0
     and on ($q) count_over_time(account_queue:queue_messages_waiting:max[poll 7m]) >= <evaluations in 7m>
     and on ($q) (
-      max by ($q) (max_over_time(queue_peeked_messages{queue_kind="main"}[poll 7m])) > 0
-      or on ($q) sum by ($q) (increase(queue_messages_failed_total[10m])) > 0
+      avg_over_time(account_queue:queue_messages_visible:bool[poll 7m]) > <share of two polls in 7m>
+      or on ($q) sum by ($q) (increase(queue_messages_failed_total[10m])) >= 3
       or on ($q) max by ($q) (queue_processor_breaker_open) == 1
     )
     unless on ($q) resets(account_queue:queue_messages_waiting:max[poll 7m]) > 0
-    unless on ($q) max by ($q) (queue_processor_oldest_handler_age_seconds) > <240s>
+    unless on ($q) max by ($q) (
+      queue_processor_oldest_handler_age_seconds > <360s>
+      unless on (cluster, instance) changes(process_start_time_seconds[30m]) >= 2
+    )
     unless on ($q) (
       group by ($q) (queue_status{status!="stalled"} == 1)
       unless on ($q) account_queue:queue_consumed:bool
@@ -159,7 +188,8 @@ func conditions() []record {
 )
 ` + finished + `
 ` + excused + `
-unless on ($q) min by ($q) (queue_monitor_only) == 1`},
+unless on ($q) min by ($q) (queue_monitor_only) == 1
+` + seen},
 		// Every message is hidden again and again, came back from deliveries, and none is finished. Messages
 		// that are scheduled ahead are hidden too, but have no delivery behind them.
 		{name: "account_queue:qwatch_retried_in_vain:held", hold: true, expr: `
@@ -169,9 +199,15 @@ and on ($q) max by ($q) (max_over_time(queue_peeked_delivery_attempts_max{queue_
 unless on ($q) resets(account_queue:queue_messages_waiting:max[poll 15m]) > 0
 ` + finished + `
 ` + excused + `
-unless on ($q) account_queue:qwatch_consumer_stalled:held`},
+unless on ($q) account_queue:qwatch_consumer_stalled:held
+` + seen},
+		// The service's counts are approximate: one that goes up and down by one or two gains nothing.
 		{name: "account_queue:qwatch_poison_growing:held", hold: true, expr: `
-sum_over_time(account_queue:queue_poison_messages_gained:max[30m]) > 10`},
+sum_over_time(account_queue:queue_poison_messages_gained:max[30m]) > 10
+and on ($q) (
+  max_over_time(account_queue:queue_poison_messages:max[30m]) - min_over_time(account_queue:queue_poison_messages:max[30m]) > 2
+  or on ($q) max_over_time(account_queue:queue_poison_messages_gained:max[30m]) > 2
+)`},
 		{name: "account_queue:qwatch_poison_messages:held", hold: true, expr: `
 max_over_time(account_queue:queue_poison_messages:max[poll 10m]) > 0`},
 		// Main queues: what the watcher foretells, for a queue whose messages are taken in time loses none. Of a poison

@@ -1,5 +1,13 @@
 package alerts
 
+// replaced are the queues of which a consumer went away lately, and did not come back within minutes: what it held
+// is delivered again, and its last scrape may have been too early to count what it gave back. One that dies and
+// comes back under its own name, again and again, excuses nothing.
+const replaced = `unless on ($q) (
+  count by ($q) (last_over_time(queue_processor_max_handlers[30m]))
+  > on ($q) count by ($q) (last_over_time(queue_processor_max_handlers[5m]))
+)`
+
 // aboutConsumers returns the alerts about what consumers count.
 func aboutConsumers() []alert {
 	return []alert{
@@ -50,7 +58,8 @@ sum by ($q) (increase(queue_lease_renewal_failures_total[15m])) > 0
 			expr: `
 1 - sum by ($q) (rate(queue_message_delivery_attempts_bucket{le=~"1(\\.0)?"}[10m]))
   / on ($q) (sum by ($q) (rate(queue_message_delivery_attempts_count[10m])) > 0) > 0.25
-and on ($q) sum by ($q) (increase(queue_message_delivery_attempts_count[10m])) > 10`,
+and on ($q) sum by ($q) (increase(queue_message_delivery_attempts_count[10m])) > 10
+` + replaced,
 			summary:     "Many deliveries of " + theQueue + " are not the first.",
 			description: "{{ $value | humanizePercentage }} of the deliveries of " + theQueue + " within 10 minutes, for 20 minutes on end, were of messages that had been delivered before.",
 		},
@@ -64,7 +73,8 @@ and on ($q) sum by ($q) (increase(queue_message_delivery_attempts_count[10m])) >
   - on ($q) sum by ($q) (rate(queue_shutdown_released_messages_total[10m]))
 )
 / on ($q) (sum by ($q) (rate(queue_message_delivery_attempts_count[10m])) > 0) > 0.1
-and on ($q) sum by ($q) (increase(queue_message_delivery_attempts_count[10m])) > 10`,
+and on ($q) sum by ($q) (increase(queue_message_delivery_attempts_count[10m])) > 10
+` + replaced,
 			summary:     "Messages of " + theQueue + " come back, and no consumer says why.",
 			description: "{{ $value | humanizePercentage }} of the deliveries of " + theQueue + " within 10 minutes, for 20 minutes on end, were of messages that had been delivered before and that no consumer gave back: consumers crash, leases are too short, or somebody else receives from the queue.",
 		},

@@ -10,22 +10,30 @@ func objectives() []record {
 clamp_min(1 - max by ($q) (queue_time_in_queue_objective_ratio), 0.0001)
 or on ($q) 0.01 * group by ($q) (queue_messages_started_total)
 or on ($q) 0.01 * group by ($q) (queue_time_in_queue_objective_seconds)`},
+		// 1 where many messages have been visible for as long as the objective allows, ten minutes at least and two hours
+		// at most: what was scheduled ahead for one moment is many as well, but is worked off by then.
+		// Of a watch that has just begun that is not known yet.
+		{name: "account_queue:queue_messages_many:bool", expr: many("15m", "8m", "> <10m> <= <15m>") +
+			"or on ($q) " + many("30m", "15m", "> <15m> <= <30m>") +
+			"or on ($q) " + many("1h", "30m", "> <30m> <= <1h>") +
+			"or on ($q) " + many("2h", "1h", "> <1h>") +
+			"or on ($q) " + many("10m", "5m", "")},
 		// 1 where messages really wait: many are visible, or as many as the objective allows for at the present rate
 		// (Little's law). 0 where they do not, though they may look late, as those that were scheduled ahead by a
-		// sender whose delays are not known.
+		// sender whose delays are not known. While none starts there is no rate.
 		{name: "account_queue:queue_messages_wait:bool", expr: `
 clamp_max(
-  (max by ($q) (avg_over_time(queue_peeked_messages{queue_kind="main"}[poll 10m])) >= bool 30)
+  account_queue:queue_messages_many:bool
   + on ($q) (
     max by ($q) (avg_over_time(queue_peeked_messages{queue_kind="main"}[poll 10m]))
     > bool on ($q) (
       0.5 * max by ($q) (queue_time_in_queue_objective_seconds)
-      * on ($q) sum by ($q) (rate(queue_messages_started_total[poll 10m]))
+      * on ($q) (sum by ($q) (rate(queue_messages_started_total[poll 10m])) > 0)
     )
   ),
   1
 )
-or on ($q) (max by ($q) (avg_over_time(queue_peeked_messages{queue_kind="main"}[poll 10m])) >= bool 30)`},
+or on ($q) account_queue:queue_messages_many:bool`},
 		// 1 in the minutes in which the head of the queue was older than the objective: it sees stalls, and needs no
 		// consumer. An age tells of waiting only where most messages are visible: one that was scheduled
 		// ahead is old when it appears.
@@ -35,7 +43,7 @@ or on ($q) (max by ($q) (avg_over_time(queue_peeked_messages{queue_kind="main"}[
   > bool on ($q) account_queue:queue_time_in_queue_objective_seconds:max
 )
 * on ($q) clamp_max(
-  (max by ($q) (queue_peeked_messages{queue_kind="main"}) >= bool 32)
+  account_queue:queue_messages_many:bool
   + on ($q) (
     max by ($q) (queue_peeked_messages{queue_kind="main"})
     > bool on ($q) 0.25 * max by ($q) (queue_approximate_messages{queue_kind="main"})
@@ -65,6 +73,20 @@ sum by ($q) (rate(queue_messages_failed_total[5m]))
 		})
 	}
 	return records
+}
+
+// many tells whether many messages have been visible for a window, of which at least a part was watched: of
+// all queues, or of those whose objective is within bounds.
+func many(window, part, bounds string) string {
+	const peeked = `account_queue_kind:queue_peeked_messages:max{queue_kind="main"}`
+	expr := `(
+  (max by ($q) (avg_over_time(` + peeked + `[poll ` + window + `])) >= bool 30)
+  * on ($q) (max by ($q) (count_over_time(` + peeked + `[poll ` + window + `])) >= bool <evaluations in ` + part + `>)
+`
+	if bounds != "" {
+		expr += "  and on ($q) account_queue:queue_time_in_queue_objective_seconds:max " + bounds + "\n"
+	}
+	return expr + ")\n"
 }
 
 // waits leaves out queues in which nothing waits, of those that are watched.

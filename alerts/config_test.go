@@ -77,7 +77,7 @@ func TestTheNumberOfRulesIsConstant(t *testing.T) {
 			t.Errorf("a duration was not scaled: %s", l)
 		}
 	}
-	if !strings.Contains(short, "oldest_handler_age_seconds) > 2.4") {
+	if !strings.Contains(short, "oldest_handler_age_seconds > 3.6") {
 		t.Error("thresholds in seconds were not scaled")
 	}
 }

@@ -117,18 +117,25 @@ func dashboardOf(a alert) string {
 var (
 	windows    = regexp.MustCompile(`(\[|offset |\d[smhdw]:)(poll )?(\d+[smhdw])`)
 	thresholds = regexp.MustCompile(`<(\d+[smhdw])>`)
+	polls      = regexp.MustCompile(`<share of two polls in (\d+[smhdw])>`)
 	evaluated  = regexp.MustCompile(`<evaluations in (\d+[smhdw])>`)
 )
 
 // expand writes the short forms out: $q is by whom a queue is told from others, $a an account;
 // [7m] and "offset 1h" are durations to be scaled; [poll 7m] is at least three polls; <240s> is a
-// threshold in seconds, to be scaled; <evaluations in 7m> is how many there surely are, two lost ones left out.
+// threshold in seconds, to be scaled; <evaluations in 7m> is how many there surely are, two lost ones left out;
+// <share of two polls in 7m> is more of [poll 7m] than one poll tells about, and less than two do.
 func (g generator) expand(expr string) string {
 	expr = strings.TrimSpace(expr)
 	expr = strings.NewReplacer("$q", "cluster, account, queue_name", "$a", "cluster, account", "$budget", number(g.cfg.MonthlyBudget)).Replace(expr)
 	expr = evaluated.ReplaceAllStringFunc(expr, func(s string) string {
 		window := max(mustParse(evaluated.FindStringSubmatch(s)[1]), 3*g.cfg.PollInterval)
 		return strconv.Itoa(max(1, int(window/g.cfg.Interval)-2))
+	})
+	expr = polls.ReplaceAllStringFunc(expr, func(s string) string {
+		poll := max(g.cfg.PollInterval, time.Minute)
+		window := max(mustParse(polls.FindStringSubmatch(s)[1]), 3*g.cfg.PollInterval)
+		return number(math.Round(1500*float64(poll)/float64(window)) / 1000)
 	})
 	expr = thresholds.ReplaceAllStringFunc(expr, func(s string) string {
 		return number(scale(mustParse(thresholds.FindStringSubmatch(s)[1]), g.cfg.Scale).Seconds())

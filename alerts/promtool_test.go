@@ -22,7 +22,7 @@ func TestPromtoolFiles(t *testing.T) {
 		groups = append(groups, g.Name)
 	}
 	for name, scenarios := range map[string][]*scenario.Scenario{
-		"stories": stories(), "alerts": firing(), "variations": variations(), "silent": silent(), "cost": {costs()},
+		"stories": stories(), "alerts": firing(), "variations": variations(), "silent": silent(), "edges": edges(), "cost": {costs()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -81,6 +81,22 @@ func silent() []*scenario.Scenario {
 			return w
 		})
 	})
+	quiet("a count that only rises and one that does not move, while the watcher is replaced", func(s *scenario.Scenario) {
+		for name, healthy := range unmoved() {
+			for i, there := range []func(int) bool{func(m int) bool { return m < 60 }, func(m int) bool { return m >= 63 }} {
+				q := orders("1")
+				q.Queue, q.Instance = name, fmt.Sprintf("watcher-%d:9780", i)
+				s.Watch(q, settings, func(m int) view {
+					v := healthy(m)
+					if m >= 60 && m < 66 {
+						v.Status = "unknown"
+					}
+					v.Gone = !there(m)
+					return v
+				})
+			}
+		}
+	})
 	quiet("one failed poll of every queue", func(s *scenario.Scenario) {
 		s.Watch(consumed("1"), settings, func(m int) view { v := fine(m); v.Fails = m == 62; return v })
 	})

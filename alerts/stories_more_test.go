@@ -44,7 +44,12 @@ func moreStories() []*scenario.Scenario {
 	one.Instance, two.Instance = "watcher-1:9780", "watcher-2:9780"
 	s.Watch(one, scenario.Settings{}, until(20, fine, always(view{Gone: true})))
 	s.Watch(two, scenario.Settings{}, until(22, always(view{Gone: true}), fine))
-	s.Silent(21, 25, 35, 60)
+	for name, healthy := range unmoved() {
+		one.Queue, two.Queue = name, name
+		s.Watch(one, scenario.Settings{}, until(20, healthy, always(view{Gone: true})))
+		s.Watch(two, scenario.Settings{}, until(22, always(view{Gone: true}), until(25, unknown(healthy), healthy)))
+	}
+	s.Silent(21, 23, 24, 25, 27, 29, 35, 60)
 
 	s = add(story("job pods that live shorter than a scrape, working well", 60))
 	s.Watch(orders("1"), scenario.Settings{}, func(m int) view {
