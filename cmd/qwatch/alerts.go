@@ -105,6 +105,8 @@ func (c *cli) alertsGenerate(f alertsFlags) error {
 		return usagef("--format %q is not one of %s", f.format, strings.Join(rulesFormats(), ", "))
 	case len(labels) > 0 && f.format != rulesPrometheusRule:
 		return usagef("--label is for --format %s; use --alert-label for labels of the alerts themselves", rulesPrometheusRule)
+	case f.interval <= 0:
+		return usagef("--interval %v must be above zero", f.interval)
 	case f.scaling <= 0:
 		return usagef("--scale %v must be above zero", f.scaling)
 	}

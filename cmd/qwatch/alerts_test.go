@@ -51,3 +51,15 @@ func hasFlag(cmd *cobra.Command, name string) bool {
 	short := strings.TrimPrefix(name, "-")
 	return len(short) == 1 && cmd.Flags().ShorthandLookup(short) != nil
 }
+
+// TestAlertsRefusesNoInterval is about 0, which the library takes for its default.
+func TestAlertsRefusesNoInterval(t *testing.T) {
+	t.Parallel()
+	for _, interval := range []string{"0s", "-1m"} {
+		c, out, errs := terminal("", nil)
+		status := c.main(t.Context(), []string{"alerts", "generate", "--interval", interval})
+		if status != exitUsage || out.Len() > 0 || !strings.Contains(errs.String(), "must be above zero") {
+			t.Errorf("--interval %s: status %d: %s", interval, status, errs)
+		}
+	}
+}
