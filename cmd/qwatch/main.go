@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	_ "golang.org/x/crypto/x509roots/fallback" // authorities for where the system has none, as in an image from scratch
 )
@@ -25,13 +26,26 @@ func main() {
 	ctx, cancel := context.WithCancel(context.Background())
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	// The first signal asks for an orderly end; the second takes the default action and ends
-	// the process at once. Nobody may see that the end has begun before that is so:
-	// a second signal sent then would be swallowed.
-	go func() {
-		<-signals
-		signal.Stop(signals)
-		cancel()
-	}()
+	go heed(signals, cancel, func() { signal.Stop(signals) })
 	os.Exit(newCLI().main(ctx, os.Args[1:]))
+}
+
+// oneRequest is how long signals after the first are the same request to end: timeout(1) signals its child
+// and then the child's group, and so do some shells and supervisors.
+const oneRequest = time.Second
+
+// heed asks for an orderly end at the first signal. Those within oneRequest of it change nothing; after that
+// the next takes the default action, which stop brings back, and ends the process at once.
+func heed(signals <-chan os.Signal, end, stop func()) {
+	<-signals
+	over := time.After(oneRequest)
+	end()
+	for {
+		select {
+		case <-signals:
+		case <-over:
+			stop()
+			return
+		}
+	}
 }

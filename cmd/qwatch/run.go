@@ -22,9 +22,9 @@ func (c *cli) runCommand() *cobra.Command {
 
 It starts whether or not storage can be reached, and runs until SIGINT or SIGTERM: then
 /readyz answers 503, consumers finish what they hold within their drain timeout, and the
-exit status is 0. A second signal ends it at once. SIGHUP, and POST /-/reload by an operator,
-read the configuration again: what was added, changed or removed takes effect, and a faulty
-file changes nothing. Logs go to standard error.`,
+exit status is 0. Another signal, more than a second after the first, ends it at once.
+SIGHUP, and POST /-/reload by an operator, read the configuration again: what was added,
+changed or removed takes effect, and a faulty file changes nothing. Logs go to standard error.`,
 		Example: "  qwatch run -c qwatch.yaml\n  qwatch run -c qwatch.yaml --log-format json --log-level debug",
 		Args:    none,
 		RunE: func(cmd *cobra.Command, _ []string) error {
