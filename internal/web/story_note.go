@@ -6,7 +6,10 @@ import "github.com/qwatch/qwatch/internal/story"
 // One event a command is enough: the audit log has the messages one by one.
 func alsoTold(s *story.Recorder, next func(Action)) func(Action) {
 	return func(a Action) {
-		if kind, text := actionWords(a); kind != "" && a.MessageID == "" {
+		// What came to nothing is no event, unless it went wrong. A queue's count before it was cleared is
+		// but about right.
+		nothing := a.Messages == 0 && a.Error == "" && a.Operation != "clear"
+		if kind, text := actionWords(a); kind != "" && a.MessageID == "" && !nothing {
 			level := story.LevelInfo
 			if a.Error != "" {
 				level, text = story.LevelWarn, text+", and ended early"
