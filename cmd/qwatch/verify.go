@@ -23,7 +23,7 @@ func (c *cli) verifyCommand() *cobra.Command {
 are called qwatch-verify-… and removed at the end, also after Ctrl-C. What a run leaves behind
 that was killed, the next removes. Your own queues are not touched.
 
-It takes about half a minute and a few hundred storage requests an account, and needs permission to create
+It takes about ten seconds and a few hundred storage requests an account, and needs permission to create
 and delete queues (Storage Queue Data Contributor). Exit status 1 when a check fails.`,
 		Example: "  qwatch verify -c qwatch.yaml\n  qwatch verify --account orders -o json",
 		Args:    none,
@@ -57,7 +57,7 @@ func (c *cli) verify(ctx context.Context, only string, lease time.Duration) erro
 	var errs []error
 	for _, a := range accounts {
 		if c.stderrTerminal {
-			fmt.Fprintf(c.stderr, "qwatch: rehearsing %d checks on %s; it takes about half a minute\n", len(verify.Checks()), a.Name())
+			fmt.Fprintf(c.stderr, "qwatch: rehearsing %d checks on %s; it takes about ten seconds\n", len(verify.Checks()), a.Name())
 		}
 		done, err := verify.Run(ctx, a, verify.Options{
 			Lease: lease, Logger: nil,
