@@ -25,7 +25,7 @@ func withTokens(t *testing.T, configuration, text string) string {
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return fmt.Sprintf("%s\nserver: {tokensFile: %q}\n", configuration, path)
+	return fmt.Sprintf("%s\nserver: {listen: \"127.0.0.1:9780\", tokensFile: %q}\n", configuration, path)
 }
 
 // command posts to the API as an operator.
@@ -99,6 +99,7 @@ func TestNobodySteersWithoutATokensFile(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, oneQueue, idle())
+		settle(time.Second) // the consumer is past its start
 		if status, body := r.command("acct/orders/pause"); status != 403 || !strings.Contains(body, "server.tokensFile is not configured") {
 			t.Errorf("pause: %d %s", status, body)
 		}

@@ -44,6 +44,7 @@ func TestFaultsOfAccountsHaveTheirPlace(t *testing.T) {
 // leave something unprotected is refused.
 func TestASettingInVainIsSaid(t *testing.T) {
 	t.Parallel()
+	const readable = "tokens cross the network readable: server.listen is not a loopback address, and serves without TLS; turn TLS on by server.webConfigFile, or put it in front"
 	const account = `accounts:
   - name: acct
     connectionString: UseDevelopmentStorage=true
@@ -100,6 +101,21 @@ defaults: [{match: "emails", createIfMissing: true}]
 				"account acct: polling 2 queues takes 4.2 requests/s and the limit is 1: an interval of 1s becomes 4.211s",
 			},
 		},
+		"tokens on an open listener": {
+			text: account + "server: {tokensFile: testdata/tokens.yaml}\n",
+			warnings: []string{
+				"qwatch.yaml:6: server.tokensFile: " + readable,
+			},
+		},
+		"tokens on one address of many": {
+			text: account + "server:\n  listen: 192.0.2.1:9780\n  tokensFile: testdata/tokens.yaml\n  webConfigFile: testdata/web-plain.yaml\n",
+			warnings: []string{
+				"qwatch.yaml:8: server.tokensFile: " + readable,
+			},
+		},
+		"tokens on this host alone":        {text: account + "server: {listen: '127.0.0.1:9780', tokensFile: testdata/tokens.yaml}\n"},
+		"tokens on this host alone, by v6": {text: account + "server: {listen: '[::1]:9780', tokensFile: testdata/tokens.yaml}\n"},
+		"tokens on localhost":              {text: account + "server: {listen: 'localhost:9780', tokensFile: testdata/tokens.yaml}\n"},
 		"a web configuration that is not there": {
 			text: account + "server: {webConfigFile: nosuch/web.yaml}\n",
 			err:  "qwatch.yaml:6: server.webConfigFile: open nosuch/web.yaml: no such file or directory",

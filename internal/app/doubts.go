@@ -4,11 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
+	"net/netip"
 	"os/exec"
 	"path/filepath"
 	"strings"
 
 	"github.com/qwatch/qwatch/internal/config"
+	"github.com/qwatch/qwatch/internal/web"
 )
 
 // doubts lists the settings of a good configuration that are set in vain, or that hardly do what
@@ -21,8 +24,17 @@ func doubts(cfg *config.Config) []string {
 			d.queue(fmt.Sprintf("%s.queues[%d]", key, j), q)
 		}
 	}
+	d.say(cfg.Server.TokensFile != "" && !loopback(cfg.Server.Listen) && !web.UsesTLS(cfg.Server.WebConfigFile), "server.tokensFile",
+		"tokens cross the network readable: server.listen is not a loopback address, and serves without TLS; turn TLS on by server.webConfigFile, or put it in front")
 	d.say(cfg.Server.GRPCTLS != nil && cfg.Server.GRPC == config.Off, "server.grpcTLS", "the gRPC listener is off: its files are not read")
 	return d.list
+}
+
+// loopback says whether only programs of the same host reach a listener at address.
+func loopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	ip, notIP := netip.ParseAddr(host)
+	return err == nil && (host == "localhost" || notIP == nil && ip.Unmap().IsLoopback())
 }
 
 type doubter struct {
