@@ -61,3 +61,30 @@ func FuzzParseLine(f *testing.F) {
 		}
 	})
 }
+
+// What readers of JSON read in different ways is not imported as something else.
+func TestLinesThatAreRefused(t *testing.T) {
+	line := func(rest string) string { return `{"format":"qwatch-poison/1","queue":"orders",` + rest + `}` }
+	for name, tc := range map[string]struct{ line, says string }{
+		"bytes that are not UTF-8":         {line("\"text\":\"a\xff\""), "it is not UTF-8"},
+		"half of a pair, high":             {line(`"text":"a\ud83d"`), "half a surrogate pair"},
+		"half of a pair, before a letter":  {line(`"text":"\uD83Dabcdefgh"`), "half a surrogate pair"},
+		"half of a pair, low":              {line(`"text":"\ude00"`), "half a surrogate pair"},
+		"two high halves":                  {line(`"text":"\ud83d\ud83d\ude00"`), "half a surrogate pair"},
+		"a half behind a backslash":        {line(`"text":"\\\ud83d"`), "half a surrogate pair"},
+		"two texts":                        {line(`"text":"a","text":"b"`), `"text" more than once`},
+		"two texts in different case":      {line(`"text":"a","Text":"b"`), `"text" more than once`},
+		"two queues":                       {line(`"text":"a","queue":"bills"`), `"queue" more than once`},
+		"a whole pair":                     {line(`"text":"\ud83d\ude00"`), ""},
+		"what looks like half of a pair":   {line(`"text":"\\ud83d"`), ""},
+		"a text within, and its own":       {line(`"text":"a","headers":{"text":"b"}`), ""},
+		"the character for what is broken": {line(`"text":"\ufffd` + "\ufffd" + `"`), ""},
+	} {
+		switch _, err := poison.ParseLine([]byte(tc.line)); {
+		case tc.says == "" && err != nil:
+			t.Errorf("%s: %v", name, err)
+		case tc.says != "" && (err == nil || !strings.Contains(err.Error(), tc.says)):
+			t.Errorf("%s: error %v, want %q", name, err, tc.says)
+		}
+	}
+}

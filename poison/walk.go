@@ -54,7 +54,8 @@ func (o WalkOptions) check() error {
 // Walk visits every message of q's on its poison queue, of any depth, by receiving and releasing: each
 // one's dequeue count rises by one, and the released go to the back of the queue, in the order in which
 // they were received. Copies of one message are visited one by one; a Collector joins them. The listing
-// it returns is without entries.
+// it returns is without entries. What was put there after the walk began is not visited, or a walk that feeds
+// the queue it goes through would not end.
 //
 // When it ends, for whatever reason, it holds nothing: the context's end is looked for at every step, and
 // what is held then is released. A process that is killed leaves up to 32 messages hidden, for the lease
@@ -67,7 +68,14 @@ func Walk(ctx context.Context, q *queue.Queue, o WalkOptions, visit func(*Entry)
 		return Listing{}, err
 	}
 	var l Listing
+	if _, err := w.count(ctx); err != nil { // the first answer tells the service's clock
+		return Listing{Partial: true}, err
+	}
+	until := q.Account().Now().Add(clockError)
 	err = w.run(ctx, func(_ context.Context, m *queue.Message) (fate, error) {
+		if m.InsertedAt.After(until) {
+			return released, nil
+		}
 		e := entry(q.Name(), m)
 		if e.Queue != q.Name() {
 			l.Others++
@@ -79,6 +87,9 @@ func Walk(ctx context.Context, q *queue.Queue, o WalkOptions, visit func(*Entry)
 	l.Partial = err != nil || l.Unseen > 0
 	return l, err
 }
+
+// clockError is by how much what is known of the service's clock may be wrong, whole seconds included.
+const clockError = 2 * time.Second
 
 // fate is what a visitor of messages leaves to the walk.
 type fate int

@@ -160,3 +160,29 @@ func TestReplayGoesRoundForWhatWasTakenFromIt(t *testing.T) {
 		}
 	})
 }
+
+// An export that is imported at once does not feed itself.
+func TestWalkThatFeedsItsQueueEnds(t *testing.T) {
+	each(t, queue.Config{}, func(f *fixture) {
+		if err := f.q.Poison().Create(f.ctx); err != nil {
+			t.Fatal(err)
+		}
+		for i := range 40 {
+			if _, err := f.q.Poison().SendText(f.ctx, fmt.Sprint(i), queue.SendOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		n := 0
+		_, err := poison.Walk(f.ctx, f.q, poison.WalkOptions{}, func(e *poison.Entry) error {
+			if n++; n > 1000 {
+				return errors.New("it does not end")
+			}
+			time.Sleep(100 * time.Millisecond)
+			_, err := f.q.Poison().SendText(f.ctx, string(e.Message().Body), queue.SendOptions{})
+			return err
+		})
+		if err != nil || n < 40 || n > 80 {
+			t.Errorf("%d visited, %v", n, err)
+		}
+	})
+}

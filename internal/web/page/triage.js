@@ -39,10 +39,11 @@
     const what = plural(entries.length, "message");
     if (!await confirmed("Replay " + what + "?", "Each goes back to its queue with its exact body and is handled again; mend the cause first. A message that fails again comes back here.", "Replay " + what)) return;
     await asOperator(said, "Replaying " + what, async () => {
-      const r = await fetchJSON(base + "/replay", authorized({ method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ all: true, ids: entries.map((e) => e.messageId) }) }));
+      const r = await fetchJSON(base + "/replay", authorized({ method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ ids: entries.map((e) => e.messageId) }) }));
       await list();
       update();
-      return "Replayed " + plural(r.done, "message") + (r.left ? "; " + r.left + " were not met again" : "") + ((r.skipped || []).length ? "; " + r.skipped.length + " left alone: " + r.skipped[0].reason : "") + ".";
+      return "Replayed " + plural(r.done, "message") + (r.left ? "; " + r.left + " were not met again" : "") + ((r.skipped || []).length ? "; " + r.skipped.length + " left alone: " + r.skipped[0].reason : "")
+        + ((r.mayHaveBeenSent || []).length ? "; may be on the queue twice: " + r.mayHaveBeenSent.join(", ") : "") + ".";
     });
   }
 
@@ -67,6 +68,7 @@
     again.addEventListener("click", () => replay([e]));
     const facts = [["Message", el("code", {}, e.messageId)], ["Dead-lettered", time(e.deadLetteredAt || e.insertedAt)], ["Deliveries", e.dequeueCount ? String(e.dequeueCount) : "not recorded"],
       ["Size", bytes(e.sizeBytes)], ["Business key", e.businessKey], ["Expires", e.expiresAt ? time(e.expiresAt) : "never"],
+      ["May have been sent", e.mayHaveBeenSent ? el("span", {}, time(e.mayHaveBeenSent), ", by a replay that did not finish") : ""],
       ["Copies", e.copies > 1 ? String(e.copies) : ""], ["Headers", e.headers && Object.keys(e.headers).length ? Object.entries(e.headers).map(([k, v]) => k + ": " + v).join(" · ") : ""]];
     return el("div", { class: "entry" }, el("dl", {}, ...facts.filter(([, v]) => v).flatMap(([k, v]) => [el("dt", {}, k), el("dd", {}, v)])),
       e.attempts && e.attempts.length ? el("details", {}, el("summary", {}, plural(e.attempts.length, "failed attempt")), el("ol", {}, ...e.attempts.map((a) => el("li", {}, a.at ? time(a.at) : null, a.at ? " " : null, a.error || a.category || "")))) : null,
