@@ -83,6 +83,9 @@ func (c *cli) poisonExport(ctx context.Context, t triager, cmd triage.Command, f
 		err = fmt.Errorf("write the export: %w", werr)
 	}
 	if err != nil {
+		if n > 0 {
+			fmt.Fprintf(c.stderr, "qwatch: %s of %s were written before it ended\n", count(n), t)
+		}
 		return err
 	}
 	fmt.Fprintf(c.stderr, "qwatch: exported %s of %s\n", count(n), t)
@@ -117,6 +120,7 @@ for --from-line. A message that is put back twice is one entry, if it has a reco
 	f.IntVar(&from, "from-line", 1, "begin with this `line`, counted from 1")
 	f.BoolVar(&dryRun, "dry-run", false, "only check the lines")
 	f.Bool("all", true, "every line, which an import is about in any case")
+	f.BoolP("yes", "y", true, "do not ask, which an import does not in any case")
 	c.triageFlags(cmd)
 	return cmd
 }

@@ -242,10 +242,13 @@ func (c *cli) perform(ctx context.Context, t triager, cmd triage.Command, k cons
 	}
 	bar := c.progress()
 	var res *poison.Result
+	var last *triage.Progress
 	err := t.run(ctx, cmd, func(e triage.Event) error {
 		switch {
 		case e.Result != nil:
 			res = e.Result
+		case e.Progress != nil:
+			last = e.Progress
 		case e.Doubtful != "": // at once: this process may be killed as well
 			bar.end()
 			fmt.Fprintf(c.stderr, "qwatch: message %s may have been sent before: a replay did not finish with it\n", clean(e.Doubtful))
@@ -254,7 +257,10 @@ func (c *cli) perform(ctx context.Context, t triager, cmd triage.Command, k cons
 		return nil
 	})
 	bar.end()
-	if res == nil {
+	if res == nil { // the server cannot tell any more
+		if last != nil && err != nil {
+			fmt.Fprintf(c.stderr, "qwatch: %d of %s of %s were %s when it was last heard of; run it again to go on\n", last.Done, count(int(last.Of)), t, past)
+		}
 		return err
 	}
 	if printed := c.printOne(res, func(w io.Writer) { fmt.Fprintf(w, "%s %s of %s\n", past, count(res.Done), t) }); printed != nil {

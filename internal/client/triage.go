@@ -106,29 +106,6 @@ func (c *Client) events(ctx context.Context, r io.Reader, sink func(triage.Event
 	return nil
 }
 
-// Import has the server put the lines of an export back, as triage.Import does.
-func (c *Client) Import(ctx context.Context, account, queue string, lines io.Reader, o triage.ImportOptions) (triage.Imported, error) {
-	v := url.Values{}
-	if o.From > 1 {
-		v.Set("from", strconv.Itoa(o.From))
-	}
-	if o.DryRun {
-		v.Set("dryRun", "true")
-	}
-	var done struct {
-		triage.Imported
-		Error string `json:"error"`
-	}
-	err := c.whole(ctx, request{
-		method: http.MethodPost, path: []string{"api", "v1", "poison", account, queue, "import"}, query: v,
-		body: io.NopCloser(lines), kind: eventStream, slow: true, kept: true,
-	}, &done)
-	if err == nil && done.Error != "" {
-		err = errors.New(done.Error)
-	}
-	return done.Imported, err
-}
-
 // Peek looks at up to max messages of a queue.
 func (c *Client) Peek(ctx context.Context, account, queue string, max int, body bool) (ms []triage.Message, err error) {
 	v := url.Values{"max": {strconv.Itoa(max)}}

@@ -15,6 +15,8 @@ import (
 type ImportOptions struct {
 	// From is the first line to import, counted from 1; those before it are skipped. Default 1.
 	From int
+	// First is the number of the first line that is read, where others were read before. Default 1.
+	First int
 	// DryRun only checks the lines.
 	DryRun bool
 	// Imported is told of each message that is on the poison queue again. The entry must not be kept.
@@ -57,7 +59,7 @@ func CheckLines(ctx context.Context, queue string, r io.Reader, from int) (Impor
 }
 
 func lines(ctx context.Context, queue string, r io.Reader, o ImportOptions, send func(poison.Exported) error) (Imported, error) {
-	done := Imported{Next: 1, DryRun: o.DryRun}
+	done := Imported{Next: max(o.First, 1), DryRun: o.DryRun}
 	in := bufio.NewReaderSize(r, 64<<10)
 	for {
 		if err := ctx.Err(); err != nil {

@@ -413,10 +413,12 @@ const ResultHeader = "Qwatch-Result"
 func importOptions(v url.Values) (triage.ImportOptions, error) {
 	var o triage.ImportOptions
 	var errs []error
-	if s := v.Get("from"); s != "" {
-		var err error
-		if o.From, err = strconv.Atoi(s); err != nil || o.From < 1 {
-			errs = append(errs, errors.New("from is not the number of a line"))
+	for name, into := range map[string]*int{"from": &o.From, "line": &o.First} {
+		if s := v.Get(name); s != "" {
+			var err error
+			if *into, err = strconv.Atoi(s); err != nil || *into < 1 {
+				errs = append(errs, errors.New(name+" is not the number of a line"))
+			}
 		}
 	}
 	if s := v.Get("dryRun"); s != "" {

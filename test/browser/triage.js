@@ -48,7 +48,10 @@ module.exports = async ({ open, shot, accessible, until, assert, options: { url,
   await accessible(page, "asking before a replay");
   await page.click("dialog[open] button:text-is('Cancel')");
   await page.click("#triage-out button:text-is('Replay 6 messages of this reason')");
+  const sent = page.waitForRequest((r) => r.url().endsWith("/replay"));
   await page.click("dialog[open] button:text-is('Replay 6 messages')");
+  const asked = JSON.parse((await sent).postData());
+  assert.deepEqual([Object.keys(asked), asked.ids.length], [["ids"], 6], "it asks for more than what was seen");
   await until(page, "that they were replayed", () => document.getElementById("triage-said").textContent === "Replayed 6 messages.");
   await until(page, "the replay in the timeline", () => document.getElementById("events").textContent.includes("6 messages replayed by ann"));
   await shot(page, "replayed-light");
