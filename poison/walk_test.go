@@ -140,27 +140,6 @@ func TestRunAfterAKillFinishesADeepPoisonQueue(t *testing.T) {
 	}
 }
 
-// What is taken from a replay at work comes back behind the others as well.
-func TestReplayGoesRoundForWhatWasTakenFromIt(t *testing.T) {
-	each(t, queue.Config{}, func(f *fixture) {
-		for i := range 150 {
-			f.poison(fmt.Sprint(i))
-		}
-		// Two thirds are not chosen, and lie before the rest when that comes back.
-		chosen := poison.Filter{Match: func(e *poison.Entry) bool { return len(e.Message().Body)%3 == 0 || e.Message().Body[0] == '7' }}
-		once := false
-		r := f.replay(poison.ReplayOptions{Selection: poison.Selection{All: true, Filter: chosen}, Sent: func(context.Context, poison.Replayed) {
-			if !once {
-				once = true
-				f.hide(queue.MaxReceive, poison.MaxLease)
-			}
-		}})
-		if r.Chosen == 0 || r.Done != r.Chosen || r.Left != 0 || r.Unseen != 0 {
-			t.Errorf("%+v", r)
-		}
-	})
-}
-
 // An export that is imported at once does not feed itself.
 func TestWalkThatFeedsItsQueueEnds(t *testing.T) {
 	each(t, queue.Config{}, func(f *fixture) {
@@ -172,16 +151,21 @@ func TestWalkThatFeedsItsQueueEnds(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		n := 0
+		n, began := 0, time.Now()
 		_, err := poison.Walk(f.ctx, f.q, poison.WalkOptions{}, func(e *poison.Entry) error {
-			if n++; n > 1000 {
-				return errors.New("it does not end")
+			if later := e.InsertedAt.Sub(began); later > 3*time.Second {
+				return fmt.Errorf("it visits what was put there %v after it began", later)
 			}
-			time.Sleep(100 * time.Millisecond)
-			_, err := f.q.Poison().SendText(f.ctx, string(e.Message().Body), queue.SendOptions{})
-			return err
+			n++
+			time.Sleep(200 * time.Millisecond)
+			var errs []error
+			for range 3 {
+				_, err := f.q.Poison().SendText(f.ctx, string(e.Message().Body), queue.SendOptions{})
+				errs = append(errs, err)
+			}
+			return errors.Join(errs...)
 		})
-		if err != nil || n < 40 || n > 80 {
+		if err != nil || n < 40 {
 			t.Errorf("%d visited, %v", n, err)
 		}
 	})
