@@ -19,10 +19,16 @@ func TestWhatCameToNothingIsNoEvent(t *testing.T) {
 		told := 0
 		tell := alsoTold(s, func(Action) { told++ })
 		all := []Action{
-			{Operation: "replay"}, {Operation: "import"}, {Operation: "delete"}, {Operation: "purge"}, {Operation: "export"},
+			{Operation: "replay"},
+			{Operation: "import"},
+			{Operation: "delete"},
+			{Operation: "purge"},
+			{Operation: "export"},
 			{Operation: "replay", Messages: 1, MessageID: "one"},
-			{Operation: "replay", Messages: 2}, {Operation: "import", Messages: 1},
-			{Operation: "replay", Error: "no answer in time"}, {Operation: "clear"},
+			{Operation: "replay", Messages: 2},
+			{Operation: "import", Messages: 1},
+			{Operation: "replay", Error: "no answer in time"},
+			{Operation: "clear"},
 		}
 		for _, a := range all {
 			a.Account, a.Queue, a.Operator = "acct", "orders", "ann"
