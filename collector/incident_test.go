@@ -39,7 +39,7 @@ func TestPollsThatFailNowAndThenAreOneIncident(t *testing.T) {
 		for i := range 20 {
 			qs = append(qs, create(t, s.acct, fmt.Sprintf("q-%d", i)))
 		}
-		var log bytes.Buffer
+		var log lockedBuffer
 		c, err := collector.New(collector.Config{
 			Targets: targets(qs...), Interval: 30 * time.Second, IdleInterval: -1, Logger: slog.New(slog.NewTextHandler(&log, nil)),
 		})

@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -13,24 +14,24 @@ func TestSignalsInQuickSuccessionAreOne(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		signals := make(chan os.Signal, 1)
-		ended, stopped := false, false
-		go heed(signals, func() { ended = true }, func() { stopped = true })
+		var ended, stopped atomic.Bool
+		go heed(signals, func() { ended.Store(true) }, func() { stopped.Store(true) })
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if ended || stopped {
+		if ended.Load() || stopped.Load() {
 			t.Fatal("it ended without a signal")
 		}
 		for range 10 {
 			signals <- syscall.SIGTERM
 			synctest.Wait()
-			if !ended || stopped {
-				t.Fatalf("ended %v, with the default action %v; want an orderly end alone", ended, stopped)
+			if !ended.Load() || stopped.Load() {
+				t.Fatalf("ended %v, with the default action %v; want an orderly end alone", ended.Load(), stopped.Load())
 			}
 			time.Sleep(99 * time.Millisecond)
 		}
 		time.Sleep(10 * time.Millisecond)
 		synctest.Wait()
-		if !stopped {
+		if !stopped.Load() {
 			t.Error("a second after the first signal, the next would still be swallowed")
 		}
 	})

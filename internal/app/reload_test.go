@@ -310,7 +310,7 @@ func TestAReloadTellsWhatItDid(t *testing.T) {
 		}
 		next := consuming(consumed("changed", 2), consumed("new", 1), "{name: same}", "{name: tier-only, tier: 1}") +
 			"  - {name: second, connectionString: \"${STORAGE}\", discovery: {}}\n"
-		next = strings.Replace(tokens(next), "server: {", "server: {listen: \":9999\", strictReadiness: true, ", 1)
+		next = strings.Replace(tokens(next), "server: {listen: \"127.0.0.1:9780\"", "server: {listen: \"127.0.0.1:9999\", strictReadiness: true", 1)
 		r.file.Store(&next)
 		status, done, body := r.post()
 		want := web.Reloaded{
