@@ -24,7 +24,7 @@ func TestPromtoolAcceptsWhatTheCommandWrites(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	config, rules := filepath.Join(folder, "qwatch.yaml"), filepath.Join(folder, "rules.yaml")
-	if err := os.WriteFile(config, []byte("accounts: [{name: a, connectionString: UseDevelopmentStorage=true, queues: [{name: q}]}]\nwatch: {interval: 5m}\n"), 0o600); err != nil {
+	if err := os.WriteFile(config, []byte("accounts: [{name: a, connectionString: UseDevelopmentStorage=true, queues: [{name: orders}]}]\nwatch: {interval: 5m}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, flags := range [][]string{
