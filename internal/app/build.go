@@ -228,6 +228,7 @@ func (s *service) handler() http.Handler {
 		Router:     s.router,
 		Shard:      s.shardHandler(),
 		Storage:    s.triaging(),
+		Elsewhere:  s.elsewhere,
 		Scaler:     s.scalingAPI,
 		Health:     s.health,
 		Version:    s.o.Version,

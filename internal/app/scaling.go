@@ -169,6 +169,12 @@ type scalerFields struct {
 	grpcTLS *tls.Config // nil: plain text
 }
 
+// elsewhere is what consumers in other processes say of a queue, for the page.
+func (s *service) elsewhere(account, queue string) (web.Elsewhere, bool) {
+	e, ok := s.scaler.Elsewhere(account, queue)
+	return web.Elsewhere(e), ok
+}
+
 // scalingAPI answers over HTTP.
 func (s *service) scalingAPI(ctx context.Context, account, queue, strategy string) (web.Scaling, *web.ScalingError) {
 	st, err := scaler.ParseStrategy(strategy)

@@ -163,6 +163,28 @@ func (p *Peers) workers(k key, now time.Time) workers {
 	return w
 }
 
+// Elsewhere is what the consumers in other processes do for a queue.
+type Elsewhere struct {
+	Unknown  string // why it is not known; "": it is
+	Replicas int
+	Handlers int           // at work
+	Slots    int           // handlers there may be
+	Age      time.Duration // of what was said the longest ago
+}
+
+// Elsewhere returns what the consumers in other processes do for a queue, by what they said last; false when
+// nobody knows where they are.
+func (s *Scaler) Elsewhere(account, queue string) (Elsewhere, bool) {
+	if s.cfg.Peers == nil {
+		return Elsewhere{}, false
+	}
+	w := s.cfg.Peers.workers(key{account, queue}, time.Now())
+	if !w.known {
+		return Elsewhere{Unknown: w.why}, true
+	}
+	return Elsewhere{Replicas: w.replicas, Handlers: w.handlers, Slots: w.slots, Age: w.age}, true
+}
+
 // of returns what a peer does for a queue: consumers that are not qwatch may not know the account.
 func (p *pod) of(k key) (work, bool) {
 	if w, ok := p.queues[k]; ok {

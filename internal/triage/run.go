@@ -26,6 +26,9 @@ type Hooks struct {
 // tellEvery is how often progress is told at most.
 const tellEvery = 200 * time.Millisecond
 
+// slowly is how many messages a second are told one by one.
+const slowly = 5
+
 // Run carries a command out and tells its events to sink, one after the other, until it ends: the last
 // is a summary or a result, also when an error is returned, if anything was begun. An error of sink ends
 // it. It holds no message when it returns.
@@ -166,7 +169,8 @@ func (r *runner) selection() poison.Selection {
 	s := poison.Selection{
 		All: r.c.All, Filter: r.c.filter(), Limit: r.c.Limit, Walk: r.walk(),
 		Progress: func(done, chosen int) {
-			if r.due(done == chosen) {
+			// What comes slowly is told each time, and so is that the canaries are out: the next may take a while.
+			if r.due(done == chosen || done == r.c.Canary || r.c.Rate > 0 && r.c.Rate < slowly) {
 				_ = r.sink(Event{Progress: &Progress{int64(done), int64(chosen)}})
 			}
 		},

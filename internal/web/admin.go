@@ -29,13 +29,12 @@ const (
 type admin struct {
 	*handler
 	cross *http.CrossOriginProtection
-	work  *storageWork
 	wrong *rate.Limiter // of tokens that are nobody's
 }
 
 func newAdmin(h *handler) *admin {
 	return &admin{
-		handler: h, cross: http.NewCrossOriginProtection(), work: newStorageWork(),
+		handler: h, cross: http.NewCrossOriginProtection(),
 		wrong: rate.NewLimiter(wrongTokensPerSecond, wrongTokensBurst),
 	}
 }

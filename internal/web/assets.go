@@ -9,7 +9,7 @@ import (
 	"net/http"
 )
 
-//go:embed page/page.css page/page.js page/triage.js page/icon.svg page/*.html
+//go:embed page/page.css page/page.js page/replay.js page/triage.js page/icon.svg page/*.html
 var files embed.FS
 
 // asset is a file of the page, ready to be sent.
@@ -26,6 +26,7 @@ func readAssets() (all []asset, build string) {
 	for _, a := range []asset{
 		{name: "page.css", mime: "text/css; charset=utf-8"},
 		{name: "page.js", mime: "text/javascript; charset=utf-8"},
+		{name: "replay.js", mime: "text/javascript; charset=utf-8"},
 		{name: "triage.js", mime: "text/javascript; charset=utf-8"},
 		{name: "icon.svg", mime: "image/svg+xml"},
 	} {

@@ -46,6 +46,7 @@ type queueModel struct {
 	Events   []eventModel          `json:"events"`
 	Clusters []clusterModel        `json:"clusters"`
 	Poison   string                `json:"poison"` // the poison queue's own name
+	Work     *workModel            `json:"work"`   // what an operator does to it at the moment
 	Advice   []recommendationModel `json:"advice"`
 	Measured string                `json:"measured"`
 	Evidence *evidenceModel        `json:"evidence"`

@@ -81,7 +81,7 @@ func (p *pages) queue(w http.ResponseWriter, r *http.Request) {
 	}
 	p.show(w, "queue", queuePage{frame{
 		Title: name.Queue + " · qwatch", Page: "queue", Version: p.Version, Build: p.build, At: s.At, Account: name.Account, Queue: name.Queue,
-	}, queueModelOf(s)})
+	}, p.queueModel(s)})
 }
 
 func (p *pages) fleetJSON(w http.ResponseWriter, r *http.Request) {
@@ -99,7 +99,7 @@ func (p *pages) queueJSON(w http.ResponseWriter, r *http.Request) {
 		writeError(w, http.StatusNotFound, "queue "+nameIn(r).String()+" is not watched any more")
 		return
 	}
-	writeJSON(w, http.StatusOK, queueModelOf(s))
+	writeJSON(w, http.StatusOK, p.queueModel(s))
 }
 
 func (p *pages) show(w http.ResponseWriter, name string, data any) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/qwatch/qwatch/collector"
 	"github.com/qwatch/qwatch/internal/story"
+	"github.com/qwatch/qwatch/poison"
 )
 
 // pageFuncs are what the templates call.
@@ -19,7 +20,8 @@ func pageFuncs() template.FuncMap {
 		"accountPath": func(account string) string {
 			return fleetQuery{Account: account, Limit: defaultRows}.with(func(*fleetQuery) {})
 		},
-		"inc": func(n int) int { return n + 1 },
+		"inc":        func(n int) int { return n + 1 },
+		"categories": func() string { return strings.Join(categoryNames(), " ") },
 	}
 }
 
@@ -199,7 +201,7 @@ func columns(q fleetQuery) []column {
 		{Key: "oldest", Name: "Oldest", Class: "n c-oldest"},
 		{Key: "poison", Name: "Poison", Class: "n c-poison"},
 		{Key: "drain", Name: "Forecast", Class: "n c-drain"},
-		{Key: "handlers", Name: "Consumer", Class: "c-consumer"},
+		{Key: "handlers", Name: "Consumer here", Class: "c-consumer"},
 		{Key: "read", Name: "Read", Class: "n c-read"},
 	}
 	for i := range out {
@@ -266,4 +268,12 @@ func readAge(s float64) string {
 		return "now"
 	}
 	return durationOf(int64(s))
+}
+
+func categoryNames() []string {
+	var names []string
+	for _, c := range poison.Categories() {
+		names = append(names, string(c))
+	}
+	return names
 }

@@ -143,7 +143,7 @@ func TestWhatOthersSayIsInert(t *testing.T) {
 			}
 		})
 		tag := regexp.MustCompile(`(?i)<(script|img|iframe|object|style|base|form)\b[^>]*>`)
-		ours := regexp.MustCompile(`^(<script src="/assets/(page|triage)\.js\?[0-9a-f]{12}" defer>|<form method="(get|dialog)".*)$`)
+		ours := regexp.MustCompile(`^(<script src="/assets/(page|replay|triage)\.js\?[0-9a-f]{12}" defer>|<form method="(get|dialog)".*)$`)
 		for _, target := range []string{"/", "/?q=" + url.QueryEscape(hostile), "/?account=" + url.QueryEscape(hostile), "/?status=" + url.QueryEscape(hostile), "/queues/acct/q01"} {
 			resp := do(h, "GET", target)
 			text := body(t, resp)
@@ -228,7 +228,7 @@ func TestAssetsAreKeptForAsLongAsTheyAreTheSame(t *testing.T) {
 		h := fleetOf(t, 1, nil)
 		page := body(t, do(h, "GET", "/queues/acct/q00"))
 		named := regexp.MustCompile(`/assets/[a-z.]+\?[0-9a-f]{12}`).FindAllString(page, -1)
-		if len(named) != 3 {
+		if len(named) != 4 {
 			t.Fatalf("the page names %v", named)
 		}
 		for _, target := range named {

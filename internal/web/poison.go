@@ -151,7 +151,8 @@ func (a *admin) poison(w http.ResponseWriter, r *storageRequest, op triage.Opera
 		writeError(w, http.StatusBadRequest, strings.ReplaceAll(err.Error(), "\n", "; "))
 		return
 	}
-	end, err := a.work.begin(r.Context(), r.q.String())
+	p := &running{operator: r.operator, operation: op, command: c, since: time.Now()}
+	end, err := a.work.begin(r.Context(), r.q.String(), p)
 	if err != nil {
 		w.Header().Set("Retry-After", "5")
 		writeError(w, http.StatusTooManyRequests, err.Error())
@@ -159,7 +160,7 @@ func (a *admin) poison(w http.ResponseWriter, r *storageRequest, op triage.Opera
 	}
 	defer end()
 	run := func(ctx context.Context, sink func(triage.Event) error) error {
-		return triage.Run(ctx, r.q, c, a.hooks(r, op), a.reading(r, c, sink))
+		return triage.Run(ctx, r.q, c, a.hooks(r, op), p.watch(a.reading(r, c, sink)))
 	}
 	switch {
 	case stream:
@@ -437,7 +438,8 @@ func (a *admin) importPoison(w http.ResponseWriter, r *storageRequest) {
 		writeError(w, http.StatusBadRequest, strings.ReplaceAll(err.Error(), "\n", "; "))
 		return
 	}
-	end, err := a.work.begin(r.Context(), r.q.String())
+	p := &running{operator: r.operator, operation: opImport, command: triage.Command{DryRun: o.DryRun}, since: time.Now()}
+	end, err := a.work.begin(r.Context(), r.q.String(), p)
 	if err != nil {
 		w.Header().Set("Retry-After", "5")
 		writeError(w, http.StatusTooManyRequests, err.Error())

@@ -36,11 +36,11 @@ type storageWork struct {
 	calls *rate.Limiter
 
 	mu   sync.Mutex
-	busy map[string]struct{} // queues
+	busy map[string]*running // by queue
 }
 
 func newStorageWork() *storageWork {
-	return &storageWork{calls: rate.NewLimiter(storagePerSecond, storageBurst), busy: map[string]struct{}{}}
+	return &storageWork{calls: rate.NewLimiter(storagePerSecond, storageBurst), busy: map[string]*running{}}
 }
 
 // What is just ending is waited for: its client has the answer a moment before it is over here.
@@ -49,10 +49,10 @@ const (
 	endingPoll = 20 * time.Millisecond
 )
 
-// begin reserves the queue for one piece of work that may take long. The error says why it must wait.
-func (s *storageWork) begin(ctx context.Context, queue string) (end func(), err error) {
+// begin reserves the queue for one piece of work that may take long, which p tells of. The error says why it must wait.
+func (s *storageWork) begin(ctx context.Context, queue string, p *running) (end func(), err error) {
 	for waited := time.Duration(0); ; waited += endingPoll {
-		if end, err = s.reserve(queue); err == nil || waited >= endingWait {
+		if end, err = s.reserve(queue, p); err == nil || waited >= endingWait {
 			return end, err
 		}
 		select {
@@ -63,7 +63,7 @@ func (s *storageWork) begin(ctx context.Context, queue string) (end func(), err 
 	}
 }
 
-func (s *storageWork) reserve(queue string) (end func(), err error) {
+func (s *storageWork) reserve(queue string, p *running) (end func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, busy := s.busy[queue]; busy {
@@ -72,7 +72,7 @@ func (s *storageWork) reserve(queue string) (end func(), err error) {
 	if len(s.busy) >= longAtOnce {
 		return nil, errors.New("operators are at work on several queues; try again when one is done")
 	}
-	s.busy[queue] = struct{}{}
+	s.busy[queue] = p
 	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()

@@ -33,6 +33,8 @@ type Options struct {
 	Processors func() []processor.Status
 	// Consumer returns the consumer of a queue in this process, nil when it has none. Nil: there are none.
 	Consumer func(account, queue string) Consumer
+	// Elsewhere returns what consumers in other processes say of a queue; false when nobody asks them. Nil: nobody does.
+	Elsewhere func(account, queue string) (Elsewhere, bool)
 	// Scaler answers what queues call for. Nil: nobody does, and the address is not there.
 	Scaler Scaler
 	// Story remembers how the queues fared. Nil: nothing is remembered, and what can be told is told
@@ -70,6 +72,9 @@ func Handler(o Options) http.Handler {
 	if o.Consumer == nil {
 		o.Consumer = func(string, string) Consumer { return nil }
 	}
+	if o.Elsewhere == nil {
+		o.Elsewhere = func(string, string) (Elsewhere, bool) { return Elsewhere{}, false }
+	}
 	if o.Story == nil {
 		o.Story = story.New(story.Config{Snapshot: o.Collector.Snapshot, Queue: o.Collector.Queue, Processors: o.Processors})
 	}
@@ -77,7 +82,7 @@ func Handler(o Options) http.Handler {
 		o.Router = cluster.Alone{}
 	}
 	o.Audited = alsoTold(o.Story, o.Audited)
-	h := &handler{Options: o}
+	h := &handler{Options: o, work: newStorageWork()}
 	mux := http.NewServeMux()
 	mux.Handle("/metrics", metricsHandler(o.Registry, o.Collector, o.Logger))
 	mux.Handle("/api/v1/queues", compress(get(h.queues)))
@@ -111,7 +116,11 @@ func Probes(health *health.Health) http.Handler {
 	return secure(mux)
 }
 
-type handler struct{ Options }
+type handler struct {
+	Options
+
+	work *storageWork
+}
 
 func (h *handler) queue(w http.ResponseWriter, r *http.Request) {
 	account, name := r.PathValue("account"), r.PathValue("queue")

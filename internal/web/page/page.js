@@ -235,6 +235,7 @@
     fill("charts", m.charts, (all) => all.length ? all.map((c) => el("figure", {}, el("figcaption", {}, c.name + " ", el("b", {}, c.last), " ", el("span", { class: "dim" }, "highest " + c.most)),
       svg("chart", "0 0 400 110", c.line, c.area, c.label), el("p", { class: "dim axis" }, time(c.from), time(c.to)))) : [el("p", { class: "dim" }, "Nothing is remembered yet.")]);
     fill("consumer", m.consumer, (all) => all.map((s) => el("p", {}, s)));
+    fill("work", m.work && !window.qwatchPage.acting ? m.work : null, (w) => w ? [el("div", { class: "card info" }, el("p", {}, el("b", {}, w.text)), w.of ? el("progress", { value: String(w.done), max: String(w.of), "aria-label": "How far it is" }) : null, el("p", { class: "dim" }, w.note))] : []);
     fill("advice", m.advice, (all) => all.map((a) => el("tr", {}, el("th", { scope: "row" }, el("code", {}, a.setting)), el("td", {}, a.now), el("td", {}, badge(a.badge)), el("td", { class: "wrap" }, a.why))));
     text("measured", m.measured);
     fill("events", m.events, events);

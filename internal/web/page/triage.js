@@ -1,8 +1,8 @@
 "use strict";
 // Looking into a poison queue, as an operator. Bodies are fetched one by one, when somebody asks for one.
 (() => {
-  const { $, el, time, own, fetchJSON, authorized, asOperator, update } = window.qwatchPage;
-  const load = $("triage-load"), out = $("triage-out"), said = $("triage-said");
+  const { $, el, time, own, fetchJSON, authorized, asOperator } = window.qwatchPage;
+  const load = $("triage-load"), choose = $("triage-choose"), out = $("triage-out"), said = $("triage-said");
   if (!load) return;
   const base = "/api/v1/poison" + own;
   let seen = { entries: [] };
@@ -12,40 +12,17 @@
   const plural = (n, what) => n.toLocaleString("en") + " " + what + (n === 1 ? "" : "s");
   const bytes = (n) => n < 1024 ? n + " B" : (n / 1024).toFixed(1) + " KiB";
 
-  // confirmed asks before something is moved.
-  function confirmed(title, text, verb) {
-    return new Promise((resolve) => {
-      const yes = el("button", { type: "submit", class: "primary" }, verb), no = el("button", { type: "button" }, "Cancel");
-      const d = el("dialog", { "aria-labelledby": "confirm-title" }, el("form", { method: "dialog" }, el("h2", { id: "confirm-title" }, title), el("p", {}, text), el("div", { class: "actions" }, yes, no)));
-      let sure = false;
-      d.querySelector("form").addEventListener("submit", () => { sure = true; });
-      no.addEventListener("click", () => d.close());
-      d.addEventListener("close", () => { d.remove(); resolve(sure); });
-      document.body.append(d);
-      d.showModal();
-    });
-  }
-
   async function list() {
     seen = await fetchJSON(base, authorized());
     load.textContent = "Look again";
+    choose.hidden = false;
     show();
     const n = seen.entries.length;
     return !n ? (seen.total ? "None of its " + plural(seen.total, "message") + " can be seen: they are hidden, or another queue's." : "It holds nothing.")
       : seen.partial ? plural(n, "message") + " of about " + seen.total.toLocaleString("en") + " seen: one look shows 32 at most." : plural(n, "message") + ".";
   }
 
-  async function replay(entries) {
-    const what = plural(entries.length, "message");
-    if (!await confirmed("Replay " + what + "?", "Each goes back to its queue with its exact body and is handled again; mend the cause first. A message that fails again comes back here.", "Replay " + what)) return;
-    await asOperator(said, "Replaying " + what, async () => {
-      const r = await fetchJSON(base + "/replay", authorized({ method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ ids: entries.map((e) => e.messageId) }) }));
-      await list();
-      update();
-      return "Replayed " + plural(r.done, "message") + (r.left ? "; " + r.left + " were not met again" : "") + ((r.skipped || []).length ? "; " + r.skipped.length + " left alone: " + r.skipped[0].reason : "")
-        + ((r.mayHaveBeenSent || []).length ? "; may be on the queue twice: " + r.mayHaveBeenSent.join(", ") : "") + ".";
-    });
-  }
+  const replay = (entries) => window.qwatchReplay.ask(entries, list);
 
   async function body(e, into, button) {
     const note = el("span", { role: "status" });
@@ -91,4 +68,5 @@
 
   load.hidden = false;
   load.addEventListener("click", () => asOperator(said, "Looking", list));
+  choose.addEventListener("click", () => replay(null));
 })();
