@@ -77,7 +77,7 @@ What cannot work, or not as it seems to, is a warning on standard error.`,
 	choice(&o.Kind, "kind", manifest.KindObject, manifest.Kinds(), "`kind` of object")
 	choice(&o.Scaler, "scaler", manifest.ScalerExternal, manifest.Scalers(), "`scaler` of KEDA that asks")
 	choice(&strategy, "strategy", "", scaler.Strategies(), "`strategy` (default drain where every queue has an objective, else inflight; for jobs visible)")
-	choice(&o.Auth, "auth", manifest.AuthNone, manifest.Auths(), "how KEDA signs in to the API or to Prometheus, a `way`")
+	choice(&o.Auth, "auth", "", manifest.Auths(), "how KEDA signs in to the API or to Prometheus, a `way` (default what server.webConfigFile asks of the API, else none; tls,basic and tls,bearer are both)")
 	choice(&o.JobStrategy, "scaling-strategy", "", []string{"default", "accurate", "eager"}, "KEDA's `strategy` for jobs (default what fits)")
 	f.StringVar(&o.Target, "target", "", "`name` of the workload that all the queues are for (default one for each queue, of its name)")
 	f.StringVar(&o.TargetKind, "target-kind", "", "its `kind`, such as StatefulSet (default Deployment)")
@@ -126,12 +126,10 @@ func (c *cli) kedaGenerate(o manifest.Options, names []string, file string) erro
 	if s.GRPC == config.Off && (o.Scaler == manifest.ScalerExternal || o.Scaler == manifest.ScalerPush) {
 		return usagef("--scaler %s asks by gRPC, and %s is off; turn it on, or use metrics-api", o.Scaler, cfg.At("server.grpc"))
 	}
+	c.kedaAuth(&o, cfg)
 	g, err := manifest.Generate(o)
 	if err != nil {
 		return usageError{err}
-	}
-	if s.WebConfigFile != "" && o.Scaler == manifest.ScalerAPI && o.Auth == manifest.AuthNone {
-		c.warn(cfg.At("server.webConfigFile") + ": the API may ask for TLS or a password, and --auth is none")
 	}
 	for _, w := range g.Warnings {
 		c.warn(w)

@@ -51,6 +51,15 @@ const (
 // Auths are the ways there are, the default first.
 func Auths() []string { return []string{AuthNone, AuthBasic, AuthBearer, AuthTLS} }
 
+// knownAuth says whether auth is one of Auths, or AuthTLS and one of the others with a comma between them.
+func knownAuth(auth string) bool {
+	first, second, two := strings.Cut(auth, ",")
+	if two {
+		return first == AuthTLS && (second == AuthBasic || second == AuthBearer)
+	}
+	return slices.Contains(Auths(), auth)
+}
+
 // Queue is a queue to scale for.
 type Queue struct {
 	Account, Name string
@@ -90,8 +99,10 @@ type Options struct {
 	GRPCPort, HTTPPort string
 	// Prometheus is the URL of the server, for ScalerPrometheus. Required there.
 	Prometheus string
-	// Auth is how KEDA signs in to the API or to Prometheus. Default AuthNone.
+	// Auth is how KEDA signs in to the API or to Prometheus: one of Auths, "tls,basic" or "tls,bearer". Default AuthNone.
 	Auth string
+	// Scheme of the API: http or https. Default https with an Auth, and http without.
+	Scheme string
 	// GRPCTLS says that the gRPC listener speaks TLS, and ClientCert that it demands a certificate.
 	GRPCTLS, ClientCert bool
 	// Secret holds what KEDA signs in with. Default "qwatch-scaler".
@@ -127,6 +138,10 @@ func (o Options) withDefaults() Options {
 	set(&o.Kind, KindObject)
 	set(&o.Scaler, ScalerExternal)
 	set(&o.Auth, AuthNone)
+	if o.Auth != AuthNone {
+		set(&o.Scheme, "https")
+	}
+	set(&o.Scheme, "http")
 	set(&o.Secret, "qwatch-scaler")
 	set(&o.GRPCPort, "9782")
 	set(&o.HTTPPort, "9780")
@@ -185,7 +200,8 @@ func (o Options) validate() error {
 	bad(len(o.Queues) == 0, "there is no queue to scale for")
 	bad(!slices.Contains(Kinds(), o.Kind), "--kind %q is not one of %s", o.Kind, strings.Join(Kinds(), ", "))
 	bad(!slices.Contains(Scalers(), o.Scaler), "--scaler %q is not one of %s", o.Scaler, strings.Join(Scalers(), ", "))
-	bad(!slices.Contains(Auths(), o.Auth), "--auth %q is not one of %s", o.Auth, strings.Join(Auths(), ", "))
+	bad(!knownAuth(o.Auth), "--auth %q is not one of %s, nor tls,basic or tls,bearer", o.Auth, strings.Join(Auths(), ", "))
+	bad(o.Scheme != "http" && o.Scheme != "https", "scheme %q is neither http nor https", o.Scheme)
 	bad(o.Strategy == scaler.StrategyDrain && o.QueueLength != 1, "--queue-length %v does not go with drain, whose value is replicas already: its target is 1", o.QueueLength)
 	bad(!(o.QueueLength >= scaler.LeastTarget), "--queue-length %v must be at least %v, the least that Kubernetes counts in", o.QueueLength, scaler.LeastTarget)
 	bad(!(o.Activation >= 0), "--activation-queue-length %v must not be negative", o.Activation)

@@ -43,6 +43,9 @@ func cases() map[string]manifest.Options {
 		"external_each_queue":      {Queues: []manifest.Queue{orders, emails}},
 		"metrics_api_inflight":     {Queues: one, Scaler: manifest.ScalerAPI, Strategy: scaler.StrategyInflight},
 		"metrics_api_basic":        {Queues: one, Scaler: manifest.ScalerAPI, Auth: manifest.AuthBasic},
+		"metrics_api_bearer_plain": {Queues: one, Scaler: manifest.ScalerAPI, Auth: manifest.AuthBearer, Scheme: "http"},
+		"metrics_api_tls_basic":    {Queues: one, Scaler: manifest.ScalerAPI, Auth: "tls,basic"},
+		"metrics_api_https":        {Queues: one, Scaler: manifest.ScalerAPI, Scheme: "https"},
 		"metrics_api_tls":          {Queues: one, Scaler: manifest.ScalerAPI, Auth: manifest.AuthTLS},
 		"prometheus_all":           {Queues: one, Scaler: manifest.ScalerPrometheus, Strategy: scaler.StrategyAll, Prometheus: "http://prometheus:9090"},
 		"prometheus_visible":       {Queues: one, Scaler: manifest.ScalerPrometheus, Strategy: scaler.StrategyVisible, Prometheus: "http://prometheus:9090"},
@@ -211,6 +214,8 @@ func TestFaultsAreToldAtOnceByFlag(t *testing.T) {
 		"a job without image":   {Queues: []manifest.Queue{orders}, Kind: manifest.KindJob},
 		"a job with a target":   {Queues: []manifest.Queue{orders}, Kind: manifest.KindJob, Image: "i", Target: "x"},
 		"prometheus nowhere":    {Queues: []manifest.Queue{orders}, Scaler: manifest.ScalerPrometheus},
+		"two ways at once":      {Queues: []manifest.Queue{orders}, Scaler: manifest.ScalerAPI, Auth: "basic,bearer"},
+		"no scheme of HTTP":     {Queues: []manifest.Queue{orders}, Scaler: manifest.ScalerAPI, Scheme: "ftp"},
 		"a password over gRPC":  {Queues: []manifest.Queue{orders}, Auth: manifest.AuthBasic},
 		"an image of an object": {Queues: []manifest.Queue{orders}, Image: "i"},
 		"KEDA's job strategy":   {Queues: []manifest.Queue{orders}, JobStrategy: "default"},
@@ -257,10 +262,31 @@ func TestObjectsOfOneNameAreRefused(t *testing.T) {
 			}
 		}
 	}
-	text, _ := generate(t, manifest.Options{Queues: alike, Target: "w"})
-	for _, n := range []string{"name: shop--eu-orders\n", "name: shop-eu--orders\n"} {
-		if !strings.Contains(text, n) {
-			t.Errorf("no %q in\n%s", n, text)
+}
+
+// KEDA refuses an object in which two triggers have one name.
+func TestTriggersHaveNamesOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	name := regexp.MustCompile(`(?m)^      name: (.*)$`)
+	for queues, want := range map[string][]string{
+		"shop/orders shop/emails":                           {"shop-orders", "shop-emails"},
+		"shop/eu-orders shop-eu/orders":                     {"shop--eu-orders", "shop-eu--orders"},
+		"a-b/c a/b-c a--b/c":                                {"a-b--c", "a--b-c", "a--b--c"},
+		"shop/eu-orders shop-eu/orders shop-/eu-orders":     {"shop--eu-orders", "shop-eu--orders", "shop---eu-orders"},
+		"Shop/orders shop/orders sh.op/orders sh_op/orders": {"Shop-orders", "shop-orders", "sh.op-orders", "sh_op-orders"},
+	} {
+		o := manifest.Options{Target: "w", Strategy: scaler.StrategyAll}
+		for q := range strings.FieldsSeq(queues) {
+			account, name, _ := strings.Cut(q, "/")
+			o.Queues = append(o.Queues, manifest.Queue{Account: account, Name: name})
+		}
+		text, _ := generate(t, o)
+		var got []string
+		for _, m := range name.FindAllStringSubmatch(text, -1) {
+			got = append(got, m[1])
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", queues, diff)
 		}
 	}
 }

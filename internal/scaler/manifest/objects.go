@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/qwatch/qwatch/internal/scaler"
@@ -183,18 +184,11 @@ func (o Options) countsRunning() bool {
 
 func (o Options) triggers(queues []Queue, auth *object) []trigger {
 	all := make([]trigger, 0, len(queues))
-	plain := func(q Queue) string { return q.Account + "-" + q.Name }
-	count := map[string]int{}
-	for _, q := range queues {
-		count[plain(q)]++
-	}
+	hyphen := triggerHyphen(queues)
 	for _, q := range queues {
 		t := trigger{Type: o.Scaler, Metadata: o.metadata(q)}
 		if len(queues) > 1 {
-			t.Name = plain(q)
-			if count[t.Name] > 1 {
-				t.Name = q.Account + "--" + q.Name // no queue's name has two hyphens in a row
-			}
+			t.Name = q.Account + hyphen + q.Name
 		}
 		if o.Kind == KindObject {
 			t.MetricType = "AverageValue"
@@ -207,17 +201,31 @@ func (o Options) triggers(queues []Queue, auth *object) []trigger {
 	return all
 }
 
+// triggerHyphen is what stands between account and queue in the names of an object's triggers, which KEDA wants to
+// differ: one hyphen, or two for all of them where with one a queue b-c of account a were the queue c of account a-b. No
+// queue's name has two hyphens in a row or begins with one, so that two tell the names apart whatever accounts are called.
+func triggerHyphen(queues []Queue) string {
+	seen := map[string]bool{}
+	for _, q := range queues {
+		name := q.Account + "-" + q.Name
+		if seen[name] {
+			return "--"
+		}
+		seen[name] = true
+	}
+	return "-"
+}
+
 func (o Options) metadata(q Queue) map[string]string {
 	target, activation := number(o.QueueLength), number(o.Activation)
 	switch o.Scaler {
 	case ScalerAPI:
 		u := url.URL{
-			Scheme: "http", Host: withPort(o.Address, o.HTTPPort), Path: "/api/v1/scaling/" + q.Account + "/" + q.Name,
+			Scheme: o.Scheme, Host: withPort(o.Address, o.HTTPPort), Path: "/api/v1/scaling/" + q.Account + "/" + q.Name,
 			RawQuery: url.Values{"strategy": {o.Strategy.String()}}.Encode(),
 		}
 		m := map[string]string{"url": u.String(), "valueLocation": "value", "targetValue": target, "activationTargetValue": activation}
 		if o.Auth != AuthNone {
-			m["url"] = "https" + m["url"][len("http"):]
 			m["authMode"] = o.Auth
 		}
 		return m
@@ -266,24 +274,32 @@ type secretRef struct {
 func (o Options) authentication() *object {
 	var refs []secretRef
 	add := func(parameter, key string) { refs = append(refs, secretRef{parameter, o.Secret, key}) }
-	switch {
-	case o.external() && o.GRPCTLS:
+	if o.external() {
+		if !o.GRPCTLS {
+			return nil
+		}
 		add("caCert", "ca.crt")
 		if o.ClientCert {
 			add("tlsClientCert", "tls.crt")
 			add("tlsClientKey", "tls.key")
 		}
-	case o.external(), o.Auth == AuthNone:
+		return o.named("TriggerAuthentication", o.Secret, authentication{refs})
+	}
+	for way := range strings.SplitSeq(o.Auth, ",") {
+		switch way {
+		case AuthBasic:
+			add("username", "username")
+			add("password", "password")
+		case AuthBearer:
+			add("bearerToken", "token")
+		case AuthTLS:
+			add("ca", "ca.crt")
+			add("cert", "tls.crt")
+			add("key", "tls.key")
+		}
+	}
+	if refs == nil {
 		return nil
-	case o.Auth == AuthBasic:
-		add("username", "username")
-		add("password", "password")
-	case o.Auth == AuthBearer:
-		add("bearerToken", "token")
-	default:
-		add("ca", "ca.crt")
-		add("cert", "tls.crt")
-		add("key", "tls.key")
 	}
 	return o.named("TriggerAuthentication", o.Secret, authentication{refs})
 }
