@@ -76,6 +76,18 @@ the five minutes of Kubernetes' default, as `qwatch keda generate` has it too. *
 {{- mergeOverwrite $out (deepCopy .advanced) | toJson -}}
 {{- end -}}
 
+{{/* What stands between account and queue in the names of an object's triggers, which KEDA wants to differ, as `qwatch keda
+generate` has it: one hyphen, or two for all where one lets a queue b-c of account a and the queue c of account a-b be one. */}}
+{{- define "qwatch.triggerHyphen" -}}
+{{- $seen := dict -}}{{- $hyphen := "-" -}}
+{{- range . -}}
+{{- $name := printf "%s-%s" .account .name -}}
+{{- if hasKey $seen $name -}}{{- $hyphen = "--" -}}{{- end -}}
+{{- $_ := set $seen $name true -}}
+{{- end -}}
+{{- $hyphen -}}
+{{- end -}}
+
 {{/* Not empty when KEDA is to ask by TLS: (list root scaling). */}}
 {{- define "qwatch.grpcTLS" -}}
 {{- $says := (index . 1).enableTLS -}}
@@ -88,6 +100,53 @@ the five minutes of Kubernetes' default, as `qwatch keda generate` has it too. *
 {{- $found := list -}}
 {{- range regexFindAll "(?i)\\b(AccountKey|SharedAccessSignature|sig)\\s*=[^;&\"\\\\]*" . -1 -}}
 {{- if not (regexMatch "=\\s*(\\$\\{[^{}]+\\})?\\s*$" .) -}}{{- $found = append $found (printf "%s=" (regexFind "^[A-Za-z]+" .)) -}}{{- end -}}
+{{- end -}}
+{{- $found | uniq | join ", " -}}
+{{- end -}}
+
+{{/* The parameters of a TriggerAuthentication that KEDA's metrics-api scaler wants for an authMode. */}}
+{{- define "qwatch.authParameters" -}}
+{{- $of := dict "basic" "username and password" "bearer" "bearerToken" "tls" "ca, cert and key" -}}
+{{- $all := list -}}
+{{- range splitList "," . -}}{{- $all = append $all (get $of .) -}}{{- end -}}
+{{- join ", " $all -}}
+{{- end -}}
+
+{{/* Every list of variables that the values have, by where it stands in them. */}}
+{{- define "qwatch.environments" -}}
+{{- $root := . -}}
+{{- $out := dict "env" .Values.env "watcher.env" (get .Values.watcher "env" | default list) -}}
+{{- range $name, $_ := .Values.consumers -}}
+{{- $group := include "qwatch.group" (list $root $name) | fromJson -}}
+{{- $_ := set $out (printf "consumers.%s.env" $name) (get $group "env" | default list) -}}
+{{- range $i, $sidecar := $group.sidecars -}}
+{{- $_ := set $out (printf "consumers.%s.sidecars[%d].env" $name $i) (get $sidecar "env" | default list) -}}
+{{- end -}}
+{{- end -}}
+{{- toJson $out -}}
+{{- end -}}
+
+{{/* Why the value of a variable of the environment is a secret in plain text; empty when it is none that is known by its form. */}}
+{{- define "qwatch.plainVariable" -}}
+{{- /* $(NAME) is filled in by the kubelet, from a variable that is there before it */ -}}
+{{- $value := regexReplaceAll "\\$\\([A-Za-z_][A-Za-z0-9_]*\\)" (toString .) "${NAME}" -}}
+{{- $plain := include "qwatch.plain" $value -}}
+{{- if $plain -}}a secret after {{ $plain -}}
+{{- else if regexMatch "^[A-Za-z0-9+/]{86}==$" $value -}}what looks like an account key
+{{- else if regexMatch "-----BEGIN [A-Z ]*PRIVATE KEY-----" $value -}}a private key
+{{- else if regexMatch "(?i)(^|[;?&\\s])(password|pwd|passwd)\\s*=\\s*[^;&\\s]" (regexReplaceAll "\\$\\{NAME\\}" $value "") -}}a password
+{{- else if regexMatch "^[A-Za-z][A-Za-z0-9+.-]*://[^/@\\s:]*:[^/@\\s]+@" (regexReplaceAll "\\$\\{NAME\\}" $value "") -}}a password in an address
+{{- end -}}
+{{- end -}}
+
+{{/* The variables of a list whose names say that their literal values are secrets. */}}
+{{- define "qwatch.likelySecrets" -}}
+{{- $found := list -}}
+{{- range . -}}
+{{- $value := toString (get . "value" | default "") -}}
+{{- if and $value (regexMatch "(?i)(^|_)(PASSWORD|PASSWD|PWD|SECRET|TOKEN|APIKEY|API_KEY|ACCESS_KEY|ACCOUNT_KEY|STORAGE_KEY|PRIVATE_KEY|SAS|CREDENTIALS?)$" .name) (not (regexMatch "^\\$\\([^()]+\\)$" $value)) -}}
+{{- $found = append $found .name -}}
+{{- end -}}
 {{- end -}}
 {{- $found | uniq | join ", " -}}
 {{- end -}}

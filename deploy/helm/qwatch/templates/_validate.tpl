@@ -29,6 +29,13 @@
 {{- with include "qwatch.plain" (toRawJson (omit .Values.config "accounts")) -}}
 {{- $faults = append $faults (printf "config has a secret in plain text after %s, which would land in a ConfigMap: write ${NAME} there and set NAME with env or envFrom" .) -}}
 {{- end -}}
+{{- range $where, $variables := include "qwatch.environments" . | fromJson -}}
+{{- range $i, $variable := $variables -}}
+{{- with include "qwatch.plainVariable" (get $variable "value" | default "") -}}
+{{- $faults = append $faults (printf "%s[%d] (%s) has %s in plain text, which everybody who may read pods would see: take it from a Secret, with valueFrom: {secretKeyRef: {name: …, key: …}} or envFrom" $where $i $variable.name .) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
 {{- $full := include "qwatch.fullname" . -}}
 {{- if not (regexMatch "^[a-z]([-a-z0-9]*[a-z0-9])?$" $full) -}}
 {{- $faults = append $faults (printf "the full name %q cannot be that of a service: set fullnameOverride to lower-case letters, digits and hyphens that begin with a letter" $full) -}}
@@ -124,6 +131,12 @@
 {{- end -}}
 {{- if and $own (ne $s.scaler "metrics-api") (get (get $server "grpcTLS" | default dict) "clientCAFile") (include "qwatch.grpcTLS" (list $root $s)) (not $s.authenticationRef) -}}
 {{- $faults = append $faults (printf "%s.scaling.authenticationRef is needed: config.server.grpcTLS.clientCAFile demands a certificate of KEDA; name the TriggerAuthentication with caCert, tlsClientCert and tlsClientKey" $at) -}}
+{{- end -}}
+{{- if and $s.authMode (ne $s.scaler "metrics-api") -}}
+{{- $faults = append $faults (printf "%s.scaling.authMode is how KEDA's metrics-api scaler signs in, and scaling.scaler is %s: leave it out; the scaler by gRPC shows its certificate with authenticationRef alone" $at $s.scaler) -}}
+{{- end -}}
+{{- if and $s.authMode (not (get $s.authenticationRef "name")) -}}
+{{- $faults = append $faults (printf "%s.scaling.authMode %s needs scaling.authenticationRef.name: the TriggerAuthentication with %s" $at $s.authMode (include "qwatch.authParameters" $s.authMode)) -}}
 {{- end -}}
 {{- if gt (int (get $s.fallback "replicas" | default 0)) (int $s.maxReplicas) -}}
 {{- $faults = append $faults (printf "%s.scaling.fallback.replicas %d is above maxReplicas %d, which KEDA refuses to exceed" $at (int $s.fallback.replicas) (int $s.maxReplicas)) -}}

@@ -1,0 +1,165 @@
+//go:build drill
+
+package kube_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// groupOf are values of a group g that consumes some queues, written account/queue, and scales by strategy visible.
+func groupOf(queues string) string {
+	var config, group strings.Builder
+	for q := range strings.FieldsSeq(queues) {
+		account, name, _ := strings.Cut(q, "/")
+		fmt.Fprintf(&config, "{name: %q, connectionString: \"${A}\"}, ", account)
+		fmt.Fprintf(&group, "{account: %q, name: %q, consumer: {handler: {http: {url: \"http://h/\"}}}}, ", account, name)
+	}
+	return "config: {accounts: [" + config.String() + "]}\nconsumers: {g: {queues: [" + group.String() + "], scaling: {enabled: true, strategy: visible}}}\n"
+}
+
+// triggerNames are those of a scaling object.
+func triggerNames(t testing.TB, o map[string]any) []string {
+	t.Helper()
+	var names []string
+	triggers, _ := at(t, o, "spec", "triggers").([]any)
+	for _, trigger := range triggers {
+		name, _ := at(t, trigger, "name").(string)
+		names = append(names, name)
+	}
+	return names
+}
+
+// KEDA refuses an object in which two triggers have one name. The chart's are those of `qwatch keda generate`.
+func TestDrillChartTriggersHaveNamesOfTheirOwn(t *testing.T) {
+	qwatch := build(t)
+	for queues, want := range map[string][]string{
+		"shop/orders billing/orders":                        {"shop-orders", "billing-orders"},
+		"shop/eu-orders shop-eu/orders":                     {"shop--eu-orders", "shop-eu--orders"},
+		"a-b/cde a/b-cde a--b/cde":                          {"a-b--cde", "a--b-cde", "a--b--cde"},
+		"shop/eu-orders shop-eu/orders shop-/eu-orders":     {"shop--eu-orders", "shop-eu--orders", "shop---eu-orders"},
+		"Shop/orders shop/orders sh.op/orders sh_op/orders": {"Shop-orders", "shop-orders", "sh.op-orders", "sh_op-orders"},
+	} {
+		t.Run(queues, func(t *testing.T) {
+			chart := triggerNames(t, only(t, objects(t, render(t, valuesFile(t, groupOf(queues)))), "ScaledObject", "demo-qwatch-g"))
+			if diff := cmp.Diff(want, chart); diff != "" {
+				t.Errorf("of the chart (-want +got):\n%s", diff)
+			}
+			text := "accounts:\n"
+			for q := range strings.FieldsSeq(queues) {
+				account, name, _ := strings.Cut(q, "/")
+				text += fmt.Sprintf("  - {name: %q, connectionString: UseDevelopmentStorage=true, queues: [{name: %q}]}\n", account, name)
+			}
+			file := filepath.Join(t.TempDir(), "qwatch.yaml")
+			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			out, err := exec.Command(qwatch, "keda", "generate", "--strategy", "visible", "--target", "w", "-c", file).Output()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(chart, triggerNames(t, only(t, objects(t, string(out)), "ScaledObject", "w"))); diff != "" {
+				t.Errorf("(-chart +keda generate):\n%s", diff)
+			}
+		})
+	}
+}
+
+// The metrics-api scaler signs in where the listener asks for it, as `qwatch keda generate` has it too.
+func TestDrillChartSignsInToTheAPI(t *testing.T) {
+	const ref = ", authenticationRef: {name: keda}"
+	for name, tt := range map[string]struct {
+		scaling string
+		mode    any
+		faults  string
+	}{
+		"nothing is asked":                {"scaler: metrics-api", nil, ""},
+		"a password":                      {"scaler: metrics-api, authMode: basic" + ref, "basic", ""},
+		"a token for a proxy before it":   {"scaler: metrics-api, authMode: bearer" + ref, "bearer", ""},
+		"a certificate and a password":    {`scaler: metrics-api, authMode: "tls,basic"` + ref, "tls,basic", ""},
+		"a password from nowhere":         {"scaler: metrics-api, authMode: basic", nil, "authMode basic needs scaling.authenticationRef.name: the TriggerAuthentication with username and password"},
+		"both from nowhere":               {`scaler: metrics-api, authMode: "tls,bearer"`, nil, "the TriggerAuthentication with ca, cert and key, bearerToken"},
+		"a way of HTTP for gRPC":          {"authMode: tls" + ref, nil, "authMode is how KEDA's metrics-api scaler signs in, and scaling.scaler is external"},
+		"a way that KEDA does not know":   {"scaler: metrics-api, authMode: magic" + ref, nil, "at '/consumers/g/scaling/authMode': value must be one of '', 'basic'"},
+		"two ways of which one is enough": {`scaler: metrics-api, authMode: "basic,bearer"` + ref, nil, "at '/consumers/g/scaling/authMode': value must be one of"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			values := valuesFile(t, strings.Replace(groupOf("shop/orders"), "enabled: true", "enabled: true, "+tt.scaling, 1))
+			if tt.faults != "" {
+				if _, said, ok := helm(t, "template", "demo", chart, "-f", values); ok || !strings.Contains(said, tt.faults) {
+					t.Errorf("accepted %v, want %q in:\n%s", ok, tt.faults, said)
+				}
+				return
+			}
+			trigger := at(t, only(t, objects(t, render(t, values)), "ScaledObject", "demo-qwatch-g"), "spec", "triggers", 0)
+			if got := at(t, trigger, "metadata", "authMode"); got != tt.mode {
+				t.Errorf("authMode %v, want %v", got, tt.mode)
+			}
+			if got := at(t, trigger, "authenticationRef", "name"); (got == "keda") != (tt.mode != nil) {
+				t.Errorf("authenticationRef %v with authMode %v", got, tt.mode)
+			}
+		})
+	}
+}
+
+// Variables of pods hold no secrets: those that are known by their form are refused, and those known by their name warned of.
+func TestDrillChartTakesNoSecretsInVariables(t *testing.T) {
+	const secret = "c2VjcmV0"
+	key := strings.Repeat("c2VjcmV0", 10) + "c2VjcQ=="
+	for name, tt := range map[string]struct{ variable, faults, warns string }{
+		"a connection string": {"name: A, value: \"AccountName=x;AccountKey=" + secret + "\"", "(A) has a secret after AccountKey= in plain text", ""},
+		"a SAS":               {"name: A, value: \"sv=2024&sig=" + secret + "\"", "(A) has a secret after sig= in plain text", ""},
+		"an account key":      {"name: A, value: \"" + key + "\"", "(A) has what looks like an account key in plain text", ""},
+		"a database's password": {
+			"name: A, value: \"Server=db;User=u;Password=" + secret + "\"", "(A) has a password in plain text", "",
+		},
+		"an address with a password": {"name: A, value: \"postgres://u:" + secret + "@db/x\"", "(A) has a password in an address in plain text", ""},
+		"a private key":              {"name: A, value: \"-----BEGIN EC PRIVATE KEY-----\\n" + secret + "\"", "(A) has a private key in plain text", ""},
+		"a name that is a secret's":  {"name: DB_PASSWORD, value: " + secret, "", "env has values in plain text that by their names are secrets (DB_PASSWORD)"},
+		"a token by its name":        {"name: token, value: " + secret, "", "by their names are secrets (token)"},
+		"from a Secret":              {"name: DB_PASSWORD, valueFrom: {secretKeyRef: {name: db, key: password}}", "", ""},
+		"from another variable":      {"name: A, value: \"AccountName=x;AccountKey=$(KEY)\"", "", ""},
+		"a password from another":    {"name: DB_PASSWORD, value: $(KEY)", "", ""},
+		"an address from another":    {"name: A, value: \"postgres://u:$(KEY)@db/x\"", "", ""},
+		"the emulator":               {"name: A, value: UseDevelopmentStorage=true", "", ""},
+		"a file with a token":        {"name: TOKEN_FILE, value: /var/run/token", "", ""},
+		"an address with a port":     {"name: A, value: \"http://host:8080/a@b\"", "", ""},
+		"a value that is no text":    {"name: A, value: 8080", "/value': got number, want string", ""},
+		"a variable without a name":  {"value: x", "missing property 'name'", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			sidecar := "sidecars: [{name: s, image: i, env: [{" + tt.variable + "}]}], queues"
+			for where, values := range map[string]string{
+				"env":                         aGroup + "env: [{" + tt.variable + "}]\n",
+				"watcher.env":                 aGroup + "watcher: {env: [{" + tt.variable + "}]}\n",
+				"consumers.g.env":             strings.Replace(aGroup, "queues: [{account", "env: [{"+tt.variable+"}]\n    queues: [{account", 1),
+				"consumers.g.sidecars[0].env": strings.Replace(aGroup, "    queues: [{account", "    "+strings.TrimSuffix(sidecar, ", queues")+"\n    queues: [{account", 1),
+			} {
+				schema := strings.HasPrefix(tt.faults, "/") || strings.HasPrefix(tt.faults, "missing")
+				if schema && strings.Contains(where, "sidecars") {
+					continue // a whole container, which Kubernetes checks
+				}
+				out, said, ok := helm(t, "install", "demo", chart, "--dry-run=client", "-f", valuesFile(t, values))
+				if ok != (tt.faults == "") || !strings.Contains(said, tt.faults) {
+					t.Errorf("%s: accepted %v, want %q in:\n%s", where, ok, tt.faults, said)
+				}
+				if tt.faults != "" && !schema && !strings.Contains(said, where+"[0] (") {
+					t.Errorf("%s: the message does not say where:\n%s", where, said)
+				}
+				if strings.Contains(said, secret) {
+					t.Errorf("%s: the secret is in the message:\n%s", where, said)
+				}
+				notes := out[strings.LastIndex(out, "NOTES:")+1:]
+				if !strings.Contains(notes, tt.warns) || tt.warns == "" && strings.Contains(notes, "by their names are secrets") {
+					t.Errorf("%s: want %q in:\n%s", where, tt.warns, notes)
+				}
+			}
+		})
+	}
+}
