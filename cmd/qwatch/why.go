@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -29,8 +30,8 @@ func (c *cli) onRunning(ctx context.Context, f func(context.Context, *client.Cli
 		c.server.url = defaultServer
 	}
 	_, err := c.onServer(ctx, f)
-	if answer := new(client.Error); err != nil && !errors.As(err, &answer) && !errors.As(err, &usageError{}) && ctx.Err() == nil {
-		return fmt.Errorf("%w; is it running? start it with \"qwatch run\" or \"qwatch demo\", or name it with --server", err)
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		return fmt.Errorf("%w; start it with \"qwatch run\" or \"qwatch demo\"", err)
 	}
 	return err
 }

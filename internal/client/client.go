@@ -115,20 +115,6 @@ func (cfg Config) transport() (*http.Transport, error) {
 // Close releases connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// Error is an answer that is not a success.
-type Error struct {
-	Status  int
-	Message string // what qwatch said; "" when that was not for us
-}
-
-// Error implements error.
-func (e *Error) Error() string {
-	if e.Message != "" {
-		return e.Message
-	}
-	return fmt.Sprintf("it answered %d %s", e.Status, http.StatusText(e.Status))
-}
-
 // maxAnswer bounds an answer that is read as a whole.
 const maxAnswer = 512 << 20
 
@@ -155,7 +141,9 @@ func (c *Client) do(ctx context.Context, r request) (*http.Response, error) {
 	u.RawQuery = r.query.Encode()
 	ctx, cancel := context.WithCancelCause(ctx)
 	if !r.slow {
-		t := time.AfterFunc(c.cfg.Timeout, func() { cancel(fmt.Errorf("no answer within %v", c.cfg.Timeout)) })
+		t := time.AfterFunc(c.cfg.Timeout, func() {
+			cancel(fmt.Errorf("no answer within %v; give it more with --timeout, or see whether it is well", c.cfg.Timeout))
+		})
 		defer t.Stop()
 	}
 	req, err := http.NewRequestWithContext(ctx, r.method, u.String(), r.body)
@@ -183,10 +171,8 @@ func (c *Client) do(ctx context.Context, r request) (*http.Response, error) {
 		cancel(nil)
 		if cause != nil {
 			err = cause
-		} else if wrapped := new(url.Error); errors.As(err, &wrapped) {
-			err = wrapped.Err // without the URL
 		}
-		return nil, fmt.Errorf("ask %s: %w", c, err)
+		return nil, fmt.Errorf("ask %s: %w", c, unasked(err))
 	}
 	resp.Body = cancelling{resp.Body, cancel}
 	if r.kept && resp.Header.Get("Qwatch-Result") != "" {
@@ -210,25 +196,6 @@ func (c cancelling) Close() error {
 	return c.ReadCloser.Close()
 }
 
-// readError reads what an answer says that is not a success.
-func readError(resp *http.Response) error {
-	e := &Error{Status: resp.StatusCode}
-	b, err := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
-	if err != nil {
-		return e
-	}
-	var said struct {
-		Error string `json:"error"`
-	}
-	if json.Unmarshal(b, &said) == nil {
-		e.Message = said.Error
-	}
-	if resp.StatusCode == http.StatusNotFound && e.Message == "" {
-		e.Message = "it has no such address: is it qwatch's main listener, and of this version?"
-	}
-	return e
-}
-
 // whole makes a request and reads its answer, JSON, into v.
 func (c *Client) whole(ctx context.Context, r request, v any) error {
 	resp, err := c.do(ctx, r)
@@ -237,11 +204,11 @@ func (c *Client) whole(ctx context.Context, r request, v any) error {
 	}
 	defer func() { _ = resp.Body.Close() }() // it was only read
 	b, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
-	if err != nil {
-		return fmt.Errorf("read the answer of %s: %w", c, err)
-	}
-	if err := json.Unmarshal(b, v); err != nil {
-		return fmt.Errorf("read the answer of %s: it is not what qwatch answers", c)
+	switch {
+	case err != nil:
+		return c.cut(ctx)
+	case json.Unmarshal(b, v) != nil:
+		return c.strange()
 	}
 	return nil
 }

@@ -1,9 +1,7 @@
 package client
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -17,12 +15,6 @@ import (
 	"github.com/qwatch/qwatch/internal/triage"
 	"github.com/qwatch/qwatch/poison"
 )
-
-const eventStream = "application/jsonl"
-
-// maxEvent is how long a line of a stream may be: an exported message, or a body, as JSON may have to
-// write it.
-const maxEvent = 128 << 20
 
 // Triage carries a command out through the server, and tells its events to sink as triage.Run does. An
 // end of ctx ends it there too.
@@ -73,37 +65,22 @@ func query(cmd triage.Command) url.Values {
 
 // events reads a stream to its end.
 func (c *Client) events(ctx context.Context, r io.Reader, sink func(triage.Event) error) error {
-	lines := bufio.NewScanner(r)
-	lines.Buffer(make([]byte, 0, 64<<10), maxEvent)
-	ended := false
-	for lines.Scan() {
-		var e triage.Event
-		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
-			return fmt.Errorf("read the answer of %s: it is not what qwatch answers", c)
-		}
+	return stream(ctx, c, r, func(e triage.Event) (ended bool, err error) {
 		ended = e.Summary != nil || e.Result != nil
 		if e.Error != "" && e.Result == nil {
-			return errors.New(e.Error)
+			return true, errors.New(e.Error)
 		}
 		if err := sink(e); err != nil {
-			return err
+			return ended, err
 		}
 		if e.Error != "" {
 			if e.Result.Canary != nil && e.Result.Canary.Outcome != "" && e.Result.Canary.Outcome != poison.CanaryPassed {
-				return fmt.Errorf("%w%s", poison.ErrCanary, strings.TrimPrefix(e.Error, poison.ErrCanary.Error()))
+				return true, fmt.Errorf("%w%s", poison.ErrCanary, strings.TrimPrefix(e.Error, poison.ErrCanary.Error()))
 			}
-			return errors.New(e.Error)
+			return true, errors.New(e.Error)
 		}
-	}
-	switch err := lines.Err(); {
-	case ctx.Err() != nil:
-		return ctx.Err()
-	case err != nil:
-		return fmt.Errorf("read the answer of %s: %w", c, err)
-	case !ended:
-		return fmt.Errorf("the answer of %s broke off", c)
-	}
-	return nil
+		return ended, nil
+	})
 }
 
 // Peek looks at up to max messages of a queue.
