@@ -73,3 +73,42 @@ func TestVerifyOnAzurite(t *testing.T) {
 		t.Errorf("it leaves %q", left)
 	}
 }
+
+// O4: the same through a running qwatch, which ends it with its client and cleans up.
+func TestVerifyThroughTheServerOnAzurite(t *testing.T) {
+	azurite := peer.Azurite(t)
+	account := openAccount(t, azurite)
+	tokens := filepath.Join(t.TempDir(), "tokens.yaml")
+	if err := os.WriteFile(tokens, []byte("- {name: ann, role: operator, token: ann-is-an-operator}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	qwatch := serveWith(t, replayConfig, "tokensFile: "+tokens, "ORDERS_CONNECTION_STRING="+azurite.ConnectionString())
+	env := []string{"QWATCH_SERVER=" + qwatch.main, "QWATCH_TOKEN=ann-is-an-operator"}
+	temporary := func() (n int) {
+		for _, err := range account.Queues(t.Context(), queue.ListOptions{Prefix: "qwatch-verify-"}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			n++
+		}
+		return n
+	}
+	cmd := command(env, "verify", "--lease", "20s")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, 10*time.Second, "there are temporary queues", func() bool { return temporary() > 5 })
+	if err := cmd.Process.Kill(); err != nil { // it cannot say goodbye
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // it was killed
+	eventually(t, 10*time.Second, "the server has removed its queues", func() bool { return temporary() == 0 })
+
+	r := run(t, env, "verify", "-o", "jsonl")
+	if n := strings.Count(r.stdout, `"ok":true`); r.status != 0 || n != 9 || n != strings.Count(r.stdout, "\n") {
+		t.Errorf("status %d\n%s%s", r.status, r.stdout, r.stderr)
+	}
+	if n := temporary(); n > 0 {
+		t.Errorf("it leaves %d queues", n)
+	}
+}

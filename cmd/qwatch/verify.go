@@ -8,9 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/qwatch/qwatch/internal/app"
+	"github.com/qwatch/qwatch/internal/client"
 	"github.com/qwatch/qwatch/internal/verify"
-	"github.com/qwatch/qwatch/queue"
 )
 
 func (c *cli) verifyCommand() *cobra.Command {
@@ -24,12 +23,15 @@ are called qwatch-verify-… and removed at the end, also after Ctrl-C. What a r
 that was killed, the next removes. Your own queues are not touched.
 
 It takes about ten seconds and a few hundred storage requests an account, and needs permission to create
-and delete queues (Storage Queue Data Contributor). Exit status 1 when a check fails.`,
-		Example: "  qwatch verify -c qwatch.yaml\n  qwatch verify --account orders -o json",
+and delete queues (Storage Queue Data Contributor). Exit status 1 when a check fails.
+
+With --server a running qwatch rehearses on its own accounts, from where it runs; it needs an operator's
+token, and Ctrl-C ends it there.`,
+		Example: "  qwatch verify -c qwatch.yaml\n  qwatch verify --account orders -o json\n  qwatch verify --server https://qwatch.example:9780 --token-file token",
 		Args:    none,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if lease != 0 && (lease < time.Second || lease > 30*time.Second || lease%time.Second != 0) {
-				return usagef("--lease %v must be whole seconds from 1s to 30s", lease)
+			if err := verify.CheckLease(lease); err != nil {
+				return usagef("--%w", err)
 			}
 			return c.verify(cmd.Context(), account, lease)
 		},
@@ -39,38 +41,65 @@ and delete queues (Storage Queue Data Contributor). Exit status 1 when a check f
 	f.Var((*duration)(&lease), "lease", "the visibility timeout to rehearse with (default 2s)")
 	c.timeoutFlag(cmd)
 	c.configFlag(cmd)
+	c.serverFlags(cmd)
 	c.outputFlag(cmd)
 	return cmd
 }
 
+// rehearse has the accounts rehearsed on: from here, or by the server.
+type rehearse func(context.Context, func(verify.Event) error) error
+
 func (c *cli) verify(ctx context.Context, only string, lease time.Duration) error {
+	asked, err := c.onServer(ctx, func(ctx context.Context, cl *client.Client) error {
+		return c.rehearsal(ctx, func(ctx context.Context, sink func(verify.Event) error) error {
+			return cl.Verify(ctx, only, lease, sink)
+		})
+	})
+	if asked {
+		return err
+	}
 	fleet, err := c.openFleet()
 	if err != nil {
 		return err
 	}
 	defer fleet.Close()
-	accounts, err := accountsOf(fleet, only)
+	accounts, err := fleet.AccountsNamed(only)
 	if err != nil {
-		return err
+		return usageError{err}
 	}
+	return c.rehearsal(ctx, func(ctx context.Context, sink func(verify.Event) error) error {
+		return verify.Rehearse(ctx, accounts, verify.Options{Lease: lease}, sink)
+	})
+}
+
+// rehearsal tells what comes of a rehearsal.
+func (c *cli) rehearsal(ctx context.Context, run rehearse) error {
 	var outcomes []verify.Outcome
 	var errs []error
-	for _, a := range accounts {
-		if c.stderrTerminal {
-			fmt.Fprintf(c.stderr, "qwatch: rehearsing %d checks on %s; it takes about ten seconds\n", len(verify.Checks()), a.Name())
+	bar, begun, over, account := c.progress(), 0, 0, ""
+	err := run(ctx, func(e verify.Event) error {
+		switch {
+		case e.Begun > 0:
+			begun, over, account = e.Begun, 0, clean(e.Account)
+			bar.show("rehearsing on "+account, 0, int64(begun))
+		case e.Outcome != nil:
+			over++
+			outcomes = append(outcomes, *e.Outcome)
+			bar.show("rehearsing on "+account, int64(over), int64(max(begun, over)))
+		case e.Notice != "":
+			bar.end()
+			fmt.Fprintf(c.stderr, "qwatch: %s: %s\n", clean(e.Account), clean(e.Notice))
+		case e.Error != "":
+			errs = append(errs, fmt.Errorf("%s: %s", e.Account, e.Error))
 		}
-		done, err := verify.Run(ctx, a, verify.Options{
-			Lease: lease, Logger: nil,
-			Notice: func(s string) { fmt.Fprintf(c.stderr, "qwatch: %s: %s\n", a.Name(), clean(s)) },
-		})
-		outcomes = append(outcomes, done...)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", a.Name(), err))
-		}
-		if ctx.Err() != nil {
-			return errors.Join(errs...)
-		}
+		return nil
+	})
+	bar.end()
+	if err != nil && (ctx.Err() != nil || len(outcomes) == 0) {
+		return errors.Join(append(errs, err)...)
 	}
+	errs = append(errs, err)
+	verify.Sort(outcomes)
 	if err := printList(c, outcomes, verifyTable); err != nil {
 		return err
 	}
@@ -84,18 +113,6 @@ func (c *cli) verify(ctx context.Context, only string, lease time.Duration) erro
 		errs = append(errs, fmt.Errorf("%d of %d checks failed", failed, len(outcomes)))
 	}
 	return errors.Join(errs...)
-}
-
-// accountsOf are the accounts to rehearse on.
-func accountsOf(fleet *app.Fleet, only string) ([]*queue.Account, error) {
-	if only == "" {
-		return fleet.Accounts(), nil
-	}
-	a, err := fleet.Account(only)
-	if err != nil {
-		return nil, usageError{err}
-	}
-	return []*queue.Account{a}, nil
 }
 
 func verifyTable(outcomes []verify.Outcome) *table {

@@ -40,6 +40,7 @@ func (s *service) triaging() *web.Storage {
 		Queue: func(account, queue string) (triage.Queue, error) {
 			return s.state().fleet.Triage(fullName(account, queue))
 		},
+		Accounts: func(name string) ([]*queue.Account, error) { return s.state().fleet.AccountsNamed(name) },
 		Replayed: func(ctx context.Context, account, queue string, m poison.Replayed) {
 			s.consumers.Replayed(account, queue)
 			s.state().fleet.Replayed(ctx, fullName(account, queue), m, s.log)
@@ -49,6 +50,18 @@ func (s *service) triaging() *web.Storage {
 
 // Accounts returns the accounts, in the order of the file.
 func (f *Fleet) Accounts() []*queue.Account { return slices.Clone(f.accounts) }
+
+// AccountsNamed returns the account of that name, or all of them for "". The error lists the names there are.
+func (f *Fleet) AccountsNamed(name string) ([]*queue.Account, error) {
+	if name == "" {
+		return f.Accounts(), nil
+	}
+	a, err := f.Account(name)
+	if err != nil {
+		return nil, err
+	}
+	return []*queue.Account{a}, nil
+}
 
 // linkTimeout bounds the note of a replay, which the next one waits for.
 const linkTimeout = 5 * time.Second

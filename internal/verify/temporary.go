@@ -19,11 +19,17 @@ import (
 // prefix begins the names of temporary queues: qwatch-verify-TIME-HOST-PID-N, and -poison behind it.
 const prefix = "qwatch-verify-"
 
-// longest is how long a run takes at most: what is older was left behind, whoever made it.
-const longest = 15 * time.Minute
+// old is longer than any run takes: what is older was left behind, whoever made it.
+const old = 15 * time.Minute
 
 // removeTimeout bounds the clean-up of a run that was interrupted.
 const removeTimeout = 30 * time.Second
+
+// Longest is how long Run takes at most with the default timeout.
+const Longest = 3*defaultTimeout + removeTimeout
+
+// errLeft is what could not be cleaned up.
+var errLeft = errors.New("remove a temporary queue")
 
 // temporary is the queues of one run.
 type temporary struct {
@@ -67,7 +73,7 @@ func (t *temporary) remove(ctx context.Context) error {
 	for _, q := range t.made {
 		for _, q := range []*queue.Queue{q, q.Poison()} {
 			if err := q.Delete(ctx); err != nil && !errors.Is(err, queue.ErrQueueNotFound) {
-				errs = append(errs, fmt.Errorf("remove a temporary queue: %w", err))
+				errs = append(errs, fmt.Errorf("%w: %w", errLeft, err))
 			}
 		}
 	}
@@ -111,7 +117,7 @@ func leftBehind(name string, now time.Time, host string, alive func(pid int) boo
 	if errors.Join(err, perr, nerr, herr) != nil || len(machine) != 3 {
 		return false
 	}
-	if now.Sub(time.Unix(began, 0)) > longest {
+	if now.Sub(time.Unix(began, 0)) > old {
 		return true
 	}
 	return parts[1] == host && (int(pid) == os.Getpid() || !alive(int(pid)))

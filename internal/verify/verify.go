@@ -14,14 +14,19 @@ import (
 	"github.com/qwatch/qwatch/queue"
 )
 
+const defaultTimeout = time.Minute
+
 // Options tune a rehearsal. The zero value is usable.
 type Options struct {
 	// Lease is the visibility timeout that the checks use: short, so that they end soon. Default 2 s.
 	Lease time.Duration
-	// Timeout bounds every check. Default 1 min.
+	// Timeout bounds every check. Default 1 min. All of them, with the search for leftovers, take three times
+	// as long at most, and the clean-up 30 s.
 	Timeout time.Duration
 	// Notice is told what happens besides: leftovers that are removed, and queues that are not.
 	Notice func(string)
+	// Over is told of each outcome when it is there, perhaps by several checks at a time. Nil: nobody is.
+	Over func(Outcome)
 	// Logger gets what the parts under test have to say. Nil discards.
 	Logger *slog.Logger
 }
@@ -31,10 +36,13 @@ func (o Options) withDefaults() Options {
 		o.Lease = 2 * time.Second
 	}
 	if o.Timeout == 0 {
-		o.Timeout = time.Minute
+		o.Timeout = defaultTimeout
 	}
 	if o.Notice == nil {
 		o.Notice = func(string) {}
+	}
+	if o.Over == nil {
+		o.Over = func(Outcome) {}
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -68,19 +76,32 @@ func Checks() [][2]string {
 // a check that fails is an outcome.
 func Run(ctx context.Context, acct *queue.Account, o Options) (outcomes []Outcome, err error) {
 	o = o.withDefaults()
+	whole := ctx
+	ctx, cancel := context.WithTimeoutCause(ctx, 3*o.Timeout, fmt.Errorf("it was not over within %v", 3*o.Timeout))
+	defer cancel()
 	if err := sweep(ctx, acct, o.Notice); err != nil {
 		return nil, err
 	}
 	all := checks()
 	outcomes = make([]Outcome, len(all))
 	t := newTemporary(acct)
-	defer func() { err = errors.Join(err, t.remove(ctx)) }()
+	defer func() {
+		if left := t.remove(ctx); left != nil {
+			err = errors.Join(err, left)
+		}
+	}()
 	var running sync.WaitGroup
 	for i, c := range all {
-		running.Go(func() { outcomes[i] = t.rehearse(ctx, i, c, o) })
+		running.Go(func() {
+			outcomes[i] = t.rehearse(ctx, i, c, o)
+			o.Over(outcomes[i])
+		})
 	}
 	running.Wait()
-	return outcomes, ctx.Err()
+	if err := whole.Err(); err != nil {
+		return outcomes, err
+	}
+	return outcomes, context.Cause(ctx)
 }
 
 // rehearse runs one check.

@@ -11,9 +11,9 @@ import (
 type Action struct {
 	At        time.Time
 	Operator  string // the token's name
-	Operation string // pause, resume, peek, send, clear, list, read-body, export, replay, delete, purge, import
+	Operation string // pause, resume, peek, send, clear, list, read-body, export, replay, delete, purge, import, verify
 	Account   string
-	Queue     string // the main queue's name
+	Queue     string // the main queue's name; "" for what is about an account
 	MessageID string // "" for what is about a queue as a whole
 	// NewMessageID is what a replayed or sent message is called now.
 	NewMessageID string
@@ -29,7 +29,11 @@ func (h *handler) audit(r *http.Request, a Action) {
 	if a.Error != "" && errors.Is(context.Cause(r.Context()), errEnding) {
 		a.Error = errEnding.Error() + ": " + a.Error
 	}
-	attrs := []any{"operation", a.Operation, "account", a.Account, "queue", a.Queue, "operator", a.Operator, "addr", a.Addr}
+	attrs := []any{"operation", a.Operation, "account", a.Account}
+	if a.Queue != "" {
+		attrs = append(attrs, "queue", a.Queue)
+	}
+	attrs = append(attrs, "operator", a.Operator, "addr", a.Addr)
 	if a.MessageID != "" {
 		attrs = append(attrs, "message_id", a.MessageID)
 	}

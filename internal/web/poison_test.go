@@ -97,6 +97,12 @@ func tend(t *testing.T, bodies ...string) *tended {
 				}
 				return triage.Queue{Queue: s.q}, nil
 			},
+			Accounts: func(name string) ([]*queue.Account, error) {
+				if name != "" && name != "acct" {
+					return nil, fmt.Errorf("account %s is not configured", name)
+				}
+				return []*queue.Account{account}, nil
+			},
 			Replayed: func(context.Context, string, string, poison.Replayed) { s.replayed++ },
 		},
 		Audited: func(a web.Action) {
@@ -158,6 +164,7 @@ var storageRequests = [][2]string{
 	{"GET", messagesPath},
 	{"POST", messagesPath},
 	{"DELETE", messagesPath},
+	{"POST", verifyPath},
 }
 
 // O5, O7: who may not look after messages; storage is not called for them.

@@ -18,6 +18,9 @@ import (
 type Storage struct {
 	// Queue returns the main queue of that name. Its error is told to the client.
 	Queue func(account, queue string) (triage.Queue, error)
+	// Accounts returns the account of that name, or all of them for "", for those who rehearse on them. Its error
+	// is told to the client. Nil: nobody rehearses.
+	Accounts func(name string) ([]*queue.Account, error)
 	// Replayed counts a message that was put back on its queue, if set.
 	Replayed func(ctx context.Context, account, queue string, r poison.Replayed)
 	// Work notes what is being done, so that it can be ended. Nil: nobody ends it.
@@ -36,7 +39,7 @@ type storageWork struct {
 	calls *rate.Limiter
 
 	mu   sync.Mutex
-	busy map[string]*running // by queue
+	busy map[string]*running // by queue, and the rehearsal
 }
 
 func newStorageWork() *storageWork {
@@ -51,8 +54,13 @@ const (
 
 // begin reserves the queue for one piece of work that may take long, which p tells of. The error says why it must wait.
 func (s *storageWork) begin(ctx context.Context, queue string, p *running) (end func(), err error) {
+	return s.beginAs(ctx, queue, p, "somebody is at work on the poison of "+queue+"; try again when that is done")
+}
+
+// beginAs reserves anything by its name; busy is what to say when somebody has it.
+func (s *storageWork) beginAs(ctx context.Context, name string, p *running, busy string) (end func(), err error) {
 	for waited := time.Duration(0); ; waited += endingPoll {
-		if end, err = s.reserve(queue, p); err == nil || waited >= endingWait {
+		if end, err = s.reserve(name, p, busy); err == nil || waited >= endingWait {
 			return end, err
 		}
 		select {
@@ -63,20 +71,20 @@ func (s *storageWork) begin(ctx context.Context, queue string, p *running) (end 
 	}
 }
 
-func (s *storageWork) reserve(queue string, p *running) (end func(), err error) {
+func (s *storageWork) reserve(name string, p *running, busy string) (end func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, busy := s.busy[queue]; busy {
-		return nil, errors.New("somebody is at work on the poison of " + queue + "; try again when that is done")
+	if _, taken := s.busy[name]; taken {
+		return nil, errors.New(busy)
 	}
 	if len(s.busy) >= longAtOnce {
 		return nil, errors.New("operators are at work on several queues; try again when one is done")
 	}
-	s.busy[queue] = p
+	s.busy[name] = p
 	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		delete(s.busy, queue)
+		delete(s.busy, name)
 	}, nil
 }
 
@@ -115,29 +123,36 @@ func (a *admin) onStorage(methods map[string]func(http.ResponseWriter, *storageR
 			a.crossSite(w, r)
 			return
 		}
-		who, ok := a.authorize(w, r)
-		if !ok {
-			return
-		}
-		if !a.work.calls.Allow() {
-			w.Header().Set("Retry-After", "1")
-			writeError(w, http.StatusTooManyRequests, "operators ask too much of storage at once; try again in a second")
-			return
-		}
-		r, done, ok := a.Storage.Work.begin(w, r)
-		if !ok {
-			w.Header().Set("Retry-After", "5")
-			writeError(w, http.StatusServiceUnavailable, errEnding.Error()+": nothing is begun any more")
-			return
-		}
-		defer done()
-		q, err := a.Storage.Queue(r.PathValue("account"), r.PathValue("queue"))
-		if err != nil {
-			writeError(w, http.StatusNotFound, err.Error())
-			return
-		}
-		do(w, &storageRequest{Request: r, operator: who, q: q})
+		a.admit(w, r, func(r *http.Request, who string) {
+			q, err := a.Storage.Queue(r.PathValue("account"), r.PathValue("queue"))
+			if err != nil {
+				writeError(w, http.StatusNotFound, err.Error())
+				return
+			}
+			do(w, &storageRequest{Request: r, operator: who, q: q})
+		})
 	}
+}
+
+// admit has do answer a request of an operator, within the limits and until the process ends; others it refuses.
+func (a *admin) admit(w http.ResponseWriter, r *http.Request, do func(r *http.Request, who string)) {
+	who, ok := a.authorize(w, r)
+	if !ok {
+		return
+	}
+	if !a.work.calls.Allow() {
+		w.Header().Set("Retry-After", "1")
+		writeError(w, http.StatusTooManyRequests, "operators ask too much of storage at once; try again in a second")
+		return
+	}
+	r, done, ok := a.Storage.Work.begin(w, r)
+	if !ok {
+		w.Header().Set("Retry-After", "5")
+		writeError(w, http.StatusServiceUnavailable, errEnding.Error()+": nothing is begun any more")
+		return
+	}
+	defer done()
+	do(r, who)
 }
 
 // storageStatus is the status of an answer about a failure of storage.

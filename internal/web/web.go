@@ -96,6 +96,7 @@ func Handler(o Options) http.Handler {
 		}
 		a.mountPoison(mux)
 		a.mountMessages(mux)
+		a.mountVerify(mux)
 	}
 	h.mountScaling(mux)
 	if o.Shard != nil {
