@@ -1,9 +1,7 @@
 package scenario_test
 
 import (
-	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -44,29 +42,6 @@ func TestPromtool(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, s.Promtool()); diff != "" {
 		t.Errorf("test of promtool (-want +got):\n%s", diff)
-	}
-}
-
-func TestOpenMetrics(t *testing.T) {
-	t.Parallel()
-	s := scenario.New("an odd one", 2)
-	s.Set("queue_up", []string{"account", "a"}, values(1, scenario.Absent(), 0))
-	s.Set("queue_last_poll_success_timestamp_seconds", []string{"account", "a"}, values(0, 60))
-	var b strings.Builder
-	if err := s.WriteOpenMetrics(&b, time.Unix(1_000_000, 0)); err != nil {
-		t.Fatal(err)
-	}
-	want := `# TYPE queue_last_poll_success_timestamp_seconds unknown
-queue_last_poll_success_timestamp_seconds{account="a"} 0 1000000
-queue_last_poll_success_timestamp_seconds{account="a"} 1000060 1000060
-queue_last_poll_success_timestamp_seconds{account="a"} 1000060 1000120
-# TYPE queue_up unknown
-queue_up{account="a"} 1 1000000
-queue_up{account="a"} 0 1000120
-# EOF
-`
-	if diff := cmp.Diff(want, b.String()); diff != "" {
-		t.Errorf("OpenMetrics (-want +got):\n%s", diff)
 	}
 }
 

@@ -50,6 +50,8 @@ type HTTPConfig struct {
 	CloudEvents CloudEvents
 	// TLS of https calls. Default: the system's authorities.
 	TLS *tls.Config
+	// Dial makes the connections. Default: a net.Dialer's.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
 // HTTPHandler posts each message to a URL. It is safe for concurrent use.
@@ -97,13 +99,16 @@ func HTTP(cfg HTTPConfig) (*HTTPHandler, error) {
 	if cfg.Concurrency == 0 {
 		cfg.Concurrency = processor.MaxConcurrency
 	}
+	if cfg.Dial == nil {
+		cfg.Dial = (&net.Dialer{KeepAlive: 30 * time.Second}).DialContext
+	}
 	return &HTTPHandler{
 		url:     u,
 		timeout: cfg.Timeout,
 		events:  cfg.CloudEvents,
 		transport: &http.Transport{
 			Proxy:                  http.ProxyFromEnvironment,
-			DialContext:            (&net.Dialer{KeepAlive: 30 * time.Second}).DialContext,
+			DialContext:            cfg.Dial,
 			TLSClientConfig:        cfg.TLS.Clone(),
 			ForceAttemptHTTP2:      true,
 			DisableCompression:     true,

@@ -91,7 +91,7 @@ func Run(ctx context.Context, o Options) (err error) {
 	if err != nil {
 		return fmt.Errorf("listen for the handlers: %w", err)
 	}
-	g.Go(func() error { return serve(around, web.NewServer(handlers(d), o.Logger), listener) })
+	g.Go(func() error { return serve(around, web.NewServer(handlers(d, nil), o.Logger), listener) })
 
 	cfg, file, op, remove, err := o.configure(service, "http://"+listener.Addr().String())
 	if err != nil {
@@ -100,7 +100,7 @@ func Run(ctx context.Context, o Options) (err error) {
 	defer remove()
 	// At once, so that nothing is left even if somebody does not wait for the end.
 	context.AfterFunc(ctx, remove)
-	if err := past(ctx, service, cfg, d); err != nil {
+	if err := past(ctx, service, cfg, app.FleetOptions{}, d); err != nil {
 		if ctx.Err() != nil {
 			return nil // stopped before it began
 		}
@@ -123,7 +123,7 @@ func (o Options) run(ctx context.Context, cfg *config.Config, file string, op op
 			context.AfterFunc(ctx, func() {
 				o.Notice(fmt.Sprintf("ending: running handlers have %v to finish", drainTimeout))
 			})
-			for _, p := range producersFor(r.Fleet, d) {
+			for _, p := range producersFor(r.Fleet, d, nil) {
 				producers.Go(func() error { return p.run(ctx) })
 			}
 			if err := o.summarize(r, file, op, service); err != nil {
@@ -181,8 +181,8 @@ func (o Options) configure(service *Service, handlers string) (cfg *config.Confi
 }
 
 // past gives the queues their history, before anything watches them.
-func past(ctx context.Context, service *Service, cfg *config.Config, d *dice) error {
-	fleet, err := app.OpenFleet(cfg, app.FleetOptions{})
+func past(ctx context.Context, service *Service, cfg *config.Config, opening app.FleetOptions, d *dice) error {
+	fleet, err := app.OpenFleet(cfg, opening)
 	if err != nil {
 		return err
 	}
@@ -191,12 +191,12 @@ func past(ctx context.Context, service *Service, cfg *config.Config, d *dice) er
 }
 
 // producersFor returns what sends to the fleet's queues.
-func producersFor(fleet *app.Fleet, d *dice) []*producer {
+func producersFor(fleet *app.Fleet, d *dice, when troubles) []*producer {
 	var all []*producer
 	for _, c := range characters() {
 		for _, q := range fleet.Queues {
 			if q.Name() == c.name && c.every > 0 {
-				all = append(all, &producer{character: c, q: q.Queue, now: time.Now, dice: d})
+				all = append(all, &producer{character: c, when: when, q: q.Queue, now: time.Now, dice: d})
 			}
 		}
 	}

@@ -41,11 +41,11 @@ func (d *dice) n(n int) int {
 
 // handlers is the service that qwatch hands the demo's messages to: one path a queue,
 // in the shape of any HTTP handler a user would write.
-func handlers(d *dice) http.Handler {
+func handlers(d *dice, when troubles) http.Handler {
 	mux := http.NewServeMux()
 	for _, c := range characters() {
 		if c.consumed {
-			mux.HandleFunc("POST /"+c.name, func(w http.ResponseWriter, r *http.Request) { c.handle(w, r, d) })
+			mux.HandleFunc("POST /"+c.name, func(w http.ResponseWriter, r *http.Request) { when.now(c).handle(w, r, d) })
 		}
 	}
 	return mux

@@ -18,6 +18,9 @@ const account = "demo"
 // drainTimeout is short, so that Ctrl-C is quick.
 const drainTimeout = 2 * time.Second
 
+// handlerTimeout bounds a call of a handler.
+const handlerTimeout = 30 * time.Second
+
 // character is one queue of the demo: how it is fed, how it is handled and what there
 // is to see.
 type character struct {
@@ -98,7 +101,7 @@ accounts:
         objective: {timeInQueue: 1m}
         consumer:
           handler:
-            http: {url: "{{$.Handlers}}/{{.Name}}", timeout: 30s}
+            http: {url: "{{$.Handlers}}/{{.Name}}", timeout: {{$.Timeout}}}
           concurrency: {{.Concurrency}}
           visibilityTimeout: {{.Visibility}}
           retry: {initial: {{.Retry}}, max: 10s}
@@ -123,9 +126,9 @@ func configFile(connection, handlers, listen, probes, grpc, tokens string) ([]by
 	chars := characters()
 	data := struct {
 		Account, ConnectionString, Handlers, Listen, Probes, GRPC, Tokens string
-		Drain                                                             time.Duration
+		Drain, Timeout                                                    time.Duration
 		Characters                                                        []fileCharacter
-	}{account, connection, handlers, listen, probes, grpc, tokens, drainTimeout, make([]fileCharacter, 0, len(chars))}
+	}{account, connection, handlers, listen, probes, grpc, tokens, drainTimeout, handlerTimeout, make([]fileCharacter, 0, len(chars))}
 	for _, c := range chars {
 		data.Characters = append(data.Characters, fileCharacter{c.name, c.consumed, c.concurrency, c.visibility, c.retry})
 	}

@@ -29,6 +29,7 @@ var mangled = [...]string{
 // producer sends one character's messages.
 type producer struct {
 	character
+	when troubles
 	q    *queue.Queue
 	now  func() time.Time
 	dice *dice
@@ -70,7 +71,7 @@ func (p *producer) burstOf(ctx context.Context, n int) {
 
 func (p *producer) send(ctx context.Context, number int) error {
 	opts := queue.SendOptions{Delay: p.delay}
-	if p.dice.chance(p.mangled) {
+	if p.dice.chance(p.when.now(p.character).mangled) {
 		_, err := p.q.SendText(ctx, mangled[p.dice.n(len(mangled))], opts)
 		return err
 	}
