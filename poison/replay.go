@@ -58,7 +58,8 @@ func (o ReplayOptions) check() error {
 //
 // Each is marked, sent and then deleted, one at a time, so that nothing is lost whenever the process ends,
 // and at most one message is sent twice: the next replay finds its mark, sends it again, and names it in
-// MayHaveBeenSent. What is begun with a message is finished when the context ends. All copies of a
+// MayHaveBeenSent. A text that fills the wire and does not compress has no room for a mark: it is named in Unmarked
+// before it is sent. What is begun with a message is finished when the context ends. All copies of a
 // message are removed, and only then is it sent. Messages that are dead-lettered while it works are
 // left for the next time.
 //
@@ -121,6 +122,7 @@ func (r *replay) act(ctx context.Context, l *logical, m *queue.Message, e *Entry
 	switch err := m.Mark(ctx, e.mark(), r.q.Account().Now(), r.w.o.Lease); {
 	case errors.Is(err, queue.ErrTooLarge):
 		marked = false // the text fills the wire, and does not get smaller
+		r.unmarked(l)
 	case err != nil:
 		return released, fmt.Errorf("replay message %s: %w", l.id, err)
 	}
@@ -184,6 +186,14 @@ func (r *replay) doubt(l *logical) {
 		r.result.MayHaveBeenSent = append(r.result.MayHaveBeenSent, l.id)
 	}
 	r.s.Doubtful(l.id)
+}
+
+// unmarked notes a message that is about to be sent without a mark.
+func (r *replay) unmarked(l *logical) {
+	if len(r.result.Unmarked) < maxSkips {
+		r.result.Unmarked = append(r.result.Unmarked, l.id)
+	}
+	r.s.Unmarked(l.id)
 }
 
 // wait keeps the pace, and the message's lease meanwhile.

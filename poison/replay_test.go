@@ -82,6 +82,7 @@ func TestReplaySendsTheExactText(t *testing.T) {
 			each(t, tc.cfg, func(f *fixture) {
 				f.poison(tc.text)
 				r := f.replay(poison.ReplayOptions{})
+				r.Unmarked = nil // TestReplayNamesWhatItCannotMark
 				if d := cmp.Diff(poison.Result{Chosen: 1, Done: 1, Copies: 1}, r); d != "" {
 					t.Error(d)
 				}
@@ -343,6 +344,41 @@ func TestInterruptedReplayOfABareCopyKeepsItsText(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// What has no room for a mark is named before it is sent: a kill just then leaves nothing for the next run to find.
+func TestReplayNamesWhatItCannotMark(t *testing.T) {
+	full := noise(3 * queue.MaxTextBytes / 4)
+	for name, tc := range map[string]struct {
+		text     string
+		unmarked bool
+	}{
+		"full and not compressible": {full, true},
+		"full":                      {strings.Repeat("x", queue.MaxTextBytes), false},
+		"not quite full":            {full[:queue.MaxTextBytes-1000], false},
+		"short":                     {"x", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			each(t, queue.Config{}, func(f *fixture) {
+				f.poison(tc.text)
+				id := f.list().Entries[0].MessageID
+				var named []string
+				s := poison.Selection{Unmarked: func(id string) {
+					if named = append(named, id); len(f.texts("orders")) > 0 {
+						t.Error("it was sent before")
+					}
+				}}
+				r := f.replay(poison.ReplayOptions{Selection: s})
+				var want []string
+				if tc.unmarked {
+					want = []string{id}
+				}
+				if d := cmp.Diff(want, named) + cmp.Diff(want, r.Unmarked); d != "" || r.Done != 1 {
+					t.Errorf("%s%+v", d, r)
+				}
+			})
+		})
 	}
 }
 

@@ -32,6 +32,9 @@ type Selection struct {
 	Waiting func(hidden int64)
 	// Doubtful is told of each message that goes into Result.MayHaveBeenSent, before it is sent again.
 	Doubtful func(messageID string)
+	// Unmarked is told of each message that goes into Result.Unmarked, before it is sent: should the process be
+	// killed just then, this is all that tells.
+	Unmarked func(messageID string)
 }
 
 // Result is what became of the messages that were chosen.
@@ -48,8 +51,11 @@ type Result struct {
 	// sent without being counted: a replay before this one was interrupted at them, or this one did not
 	// learn whether they were accepted.
 	MayHaveBeenSent []string `json:"mayHaveBeenSent,omitempty"`
-	Skipped         []Skip   `json:"skipped,omitempty"` // left where they are, and why
-	Canary          *Canary  `json:"canary,omitempty"`
+	// Unmarked are original ids of messages that could not be marked before they were sent, for their texts fill
+	// the wire and do not compress: a replay that was killed at one of them has left nothing for the next to find.
+	Unmarked []string `json:"unmarked,omitempty"`
+	Skipped  []Skip   `json:"skipped,omitempty"` // left where they are, and why
+	Canary   *Canary  `json:"canary,omitempty"`
 }
 
 // Skip is a message that was left alone.
@@ -91,6 +97,9 @@ func newTask(q *queue.Queue, s Selection) (*task, error) {
 	}
 	if s.Doubtful == nil {
 		s.Doubtful = func(string) {}
+	}
+	if s.Unmarked == nil {
+		s.Unmarked = func(string) {}
 	}
 	if s.Chosen == nil {
 		s.Chosen = func(*Entry) error { return nil }

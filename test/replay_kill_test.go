@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -90,51 +91,159 @@ func (g *gate) arm(method, path string, skip int, after bool) <-chan struct{} {
 // Must-show 1 of triage: a replay killed at every step between receive, send and delete loses nothing, doubles at
 // most one message a kill, and says which; run again it finishes.
 func TestReplayKilledAtEveryStepLosesNothing(t *testing.T) {
-	killReplays(t, 24, []killStep{
-		{"receive", http.MethodGet, "/orders-poison/messages"},
-		{"mark", http.MethodPut, "/orders-poison/messages/"},
-		{"send", http.MethodPost, "/orders/messages"},
-		{"delete", http.MethodDelete, "/orders-poison/messages/"},
-	})
+	killReplays(t, replayHere, 24, everyStep)
+}
+
+// The same where a running qwatch replays, and that is killed.
+func TestReplayWhoseServerIsKilledAtEveryStepLosesNothing(t *testing.T) {
+	killReplays(t, replayThere, 24, everyStep)
 }
 
 // What a killed run hid comes back behind the hundred others, and the next run finds it there.
 func TestReplayKilledOnADeepPoisonQueueIsFinishedByTheNext(t *testing.T) {
-	killReplays(t, 100, []killStep{{"receive", http.MethodGet, "/orders-poison/messages"}})
+	killReplays(t, replayHere, 100, everyStep[:1])
 }
 
 // killStep is a request of a replay, at which it is killed: once before it is carried out, and once after.
 type killStep struct{ name, method, path string }
 
-func killReplays(t *testing.T, messages int, steps []killStep) {
+var everyStep = []killStep{
+	{"receive", http.MethodGet, "/orders-poison/messages"},
+	{"mark", http.MethodPut, "/orders-poison/messages/"},
+	{"send", http.MethodPost, "/orders/messages"},
+	{"delete", http.MethodDelete, "/orders-poison/messages/"},
+}
+
+// A replaying is a replay that has begun.
+type replaying struct {
+	kill func()                                    // what sends and deletes
+	wait func() (stdout, stderr string, err error) // for the command to end
+}
+
+var replayArgs = []string{"poison", "replay", "orders/orders", "--all", "--yes", "--lease", "1s", "-o", "json"}
+
+// replayHere replays by the command itself.
+func replayHere(t *testing.T, connection string) replaying {
+	t.Helper()
+	config := filepath.Join(t.TempDir(), "qwatch.yaml")
+	if err := os.WriteFile(config, []byte(replayConfig), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd, wait := replayBegins(t, []string{"ORDERS_CONNECTION_STRING=" + connection, "QWATCH_CONFIG=" + config})
+	return replaying{func() {
+		if err := cmd.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+	}, wait}
+}
+
+// replayThere replays through a running qwatch.
+func replayThere(t *testing.T, connection string) replaying {
+	t.Helper()
+	tokens := filepath.Join(t.TempDir(), "tokens.yaml")
+	if err := os.WriteFile(tokens, []byte("- {name: ann, role: operator, token: ann-is-an-operator}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	qwatch := serveWith(t, replayConfig, "tokensFile: "+tokens, "ORDERS_CONNECTION_STRING="+connection)
+	_, wait := replayBegins(t, []string{"QWATCH_SERVER=" + qwatch.main, "QWATCH_TOKEN=ann-is-an-operator"})
+	return replaying{qwatch.Kill, func() (string, string, error) {
+		stdout, stderr, err := wait()
+		if err != nil && !strings.Contains(stderr, "broke off") {
+			t.Errorf("the command does not say that its server is gone: %s", stderr)
+		}
+		return stdout, stderr, err
+	}}
+}
+
+func replayBegins(t *testing.T, env []string) (*exec.Cmd, func() (stdout, stderr string, err error)) {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	cmd := command(env, replayArgs...)
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return cmd, func() (string, string, error) {
+		err := cmd.Wait()
+		return stdout.String(), stderr.String(), err
+	}
+}
+
+// killedAt begins a replay, kills it where the gate stops it, and returns what it had said.
+func killedAt(t *testing.T, begin func(*testing.T, string) replaying, connection string, reached <-chan struct{}) string {
+	t.Helper()
+	r := begin(t, connection)
+	select {
+	case <-reached:
+	case <-time.After(30 * time.Second):
+		r.kill()
+		_, stderr, _ := r.wait() // it was killed
+		t.Fatalf("it was not reached\n%s", stderr)
+	}
+	r.kill()
+	_, stderr, _ := r.wait() // it was killed
+	return stderr
+}
+
+// A text without room for the mark, sent and not deleted when the replay is killed: the killed run itself has said that
+// it may be doubled.
+func TestReplayKilledAtAMessageThatCannotBeMarked(t *testing.T) {
+	for name, begin := range map[string]func(*testing.T, string) replaying{"by the command": replayHere, "by the server": replayThere} {
+		t.Run(name, func(t *testing.T) {
+			service, g, connection, account := gated(t)
+			orders := createQueue(t, account, "orders")
+			text := string(varied(20, rand.New(rand.NewPCG(3, 4)))[9].body)
+			if _, err := orders.SendText(t.Context(), text, queue.SendOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			ms, err := orders.Receive(t.Context(), 1, 0)
+			if err != nil || len(ms) != 1 {
+				t.Fatalf("received %d, %v", len(ms), err)
+			}
+			if err := poison.Move(t.Context(), ms[0], poison.CategoryHandler, "no such article"); err != nil {
+				t.Fatal(err)
+			}
+			said := killedAt(t, begin, connection, g.arm(http.MethodPost, "/orders/messages", 0, true))
+			id := regexp.MustCompile(`message (\S+) could not be marked`).FindStringSubmatch(said)
+			l, err := poison.List(t.Context(), orders)
+			for err == nil && len(l.Entries) == 0 { // until the killed run's lease is over
+				time.Sleep(50 * time.Millisecond)
+				l, err = poison.List(t.Context(), orders)
+			}
+			if err != nil || id == nil || l.Entries[0].MessageID != id[1] {
+				t.Fatalf("it said %q of %+v, %v", said, l.Entries, err)
+			}
+			if _, stderr, err := begin(t, connection).wait(); err != nil {
+				t.Fatalf("the next run: %v\n%s", err, stderr)
+			}
+			if sent := service.Texts(queuetest.AccountName, "orders"); len(sent) != 2 || sent[0] != text || sent[1] != text {
+				t.Errorf("%d are on the queue, want it twice", len(sent))
+			}
+		})
+	}
+}
+
+// gated is a queue service behind a gate.
+func gated(t *testing.T) (*queuetest.Server, *gate, string, *queue.Account) {
 	t.Helper()
 	service := queuetest.New(queuetest.Options{})
 	g := &gate{service: service}
 	server := httptest.NewServer(g)
-	defer server.Close()
+	t.Cleanup(server.Close)
 	connection := service.ConnectionStringAt(server.URL)
 	account, err := queue.NewAccount(queue.AccountConfig{Name: "test", ConnectionString: queue.Secret(connection)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer account.Close()
+	t.Cleanup(account.Close)
+	return service, g, connection, account
+}
+
+func killReplays(t *testing.T, begin func(*testing.T, string) replaying, messages int, steps []killStep) {
+	t.Helper()
+	service, g, connection, account := gated(t)
 	orders := createQueue(t, account, "orders")
 	ids := poisonForReplay(t, service, orders, messages)
-
-	config := filepath.Join(t.TempDir(), "qwatch.yaml")
-	if err := os.WriteFile(config, []byte(replayConfig), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	replay := func() (cmd *exec.Cmd, stdout, stderr *bytes.Buffer) {
-		stdout, stderr = new(bytes.Buffer), new(bytes.Buffer)
-		cmd = command([]string{"ORDERS_CONNECTION_STRING=" + connection},
-			"poison", "replay", "orders/orders", "-c", config, "--all", "--yes", "--lease", "1s", "-o", "json")
-		cmd.Stdout, cmd.Stderr = stdout, stderr
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		return cmd, stdout, stderr
-	}
 
 	var said strings.Builder
 	kills := 0
@@ -146,30 +255,20 @@ func killReplays(t *testing.T, messages int, steps []killStep) {
 				skip = len(service.Texts(queuetest.AccountName, "orders-poison")) + 1
 			}
 			reached := g.arm(step.method, step.path, skip, after)
-			process, _, stderr := replay()
-			select {
-			case <-reached:
-			case <-time.After(20 * time.Second):
-				t.Fatalf("%s, after %v: it was not reached\n%s", step.name, after, stderr.String())
-			}
-			if err := process.Process.Kill(); err != nil {
-				t.Fatal(err)
-			}
-			_ = process.Wait() // killed
+			said.WriteString(killedAt(t, begin, connection, reached))
 			kills++
-			said.WriteString(stderr.String())
 			if lost := missing(service, ids); len(lost) > 0 {
 				t.Errorf("killed at the %s, after %v: lost %v", step.name, after, lost)
 			}
 		}
 	}
-	process, stdout, stderr := replay()
-	if err := process.Wait(); err != nil {
-		t.Fatalf("the last run: %v\n%s", err, stderr.String())
+	stdout, stderr, err := begin(t, connection).wait()
+	if err != nil {
+		t.Fatalf("the last run: %v\n%s", err, stderr)
 	}
-	said.WriteString(stderr.String())
+	said.WriteString(stderr)
 	var result poison.Result
-	if err := json.Unmarshal(stdout.Bytes(), &result); err != nil || result.Left != 0 || result.Unseen != 0 || len(result.Skipped) > 0 {
+	if err := json.Unmarshal([]byte(stdout), &result); err != nil || result.Left != 0 || result.Unseen != 0 || len(result.Skipped) > 0 {
 		t.Errorf("the last run: %+v, %v", result, err)
 	}
 	if left := service.Len(queuetest.AccountName, "orders-poison"); left != 0 {

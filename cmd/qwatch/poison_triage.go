@@ -252,6 +252,9 @@ func (c *cli) perform(ctx context.Context, t triager, cmd triage.Command, k cons
 		case e.Doubtful != "": // at once: this process may be killed as well
 			bar.end()
 			fmt.Fprintf(c.stderr, "qwatch: message %s may have been sent before: a replay did not finish with it\n", clean(e.Doubtful))
+		case e.Unmarked != "": // before it is sent
+			bar.end()
+			fmt.Fprintf(c.stderr, "qwatch: message %s could not be marked, for it fills the 64 KiB: should this be killed just now, it may be sent twice\n", clean(e.Unmarked))
 		}
 		bar.event(e)
 		return nil

@@ -108,7 +108,7 @@ func TestTheEndEndsAReplayCleanly(t *testing.T) {
 			t.Errorf("the end took %v: the replay went on", took)
 		}
 		a := <-got
-		if a.err != nil || a.done < 4 || a.done > 7 || !strings.Contains(a.fault, "context canceled") {
+		if a.err != nil || a.done < 4 || a.done > 7 || !strings.HasPrefix(a.fault, "qwatch is ending: ") || strings.Contains(a.fault, "canceled") {
 			t.Errorf("the operator was told %+v, want a result", a)
 		}
 		if main, dead := r.visible("watched"), r.visible("watched-poison"); main != a.done || dead != 20-a.done {

@@ -190,6 +190,7 @@ type Event struct {
 	Progress *Progress       `json:"progress,omitempty"` // messages dealt with
 	Waiting  *int64          `json:"waiting,omitempty"`  // for so many hidden messages
 	Doubtful string          `json:"doubtful,omitempty"` // the id of a message that may have been sent by an earlier replay
+	Unmarked string          `json:"unmarked,omitempty"` // the id of a message that is about to be sent without a mark
 	Summary  *Summary        `json:"summary,omitempty"`  // the end of a list or an export
 	Result   *poison.Result  `json:"result,omitempty"`   // the end of what changes something
 	Error    string          `json:"error,omitempty"`    // why it ended early; with Result, what was done before

@@ -176,6 +176,7 @@ func (r *runner) selection() poison.Selection {
 		},
 		Waiting:  func(hidden int64) { _ = r.sink(Event{Waiting: &hidden}) },
 		Doubtful: func(id string) { _ = r.sink(Event{Doubtful: id}) },
+		Unmarked: func(id string) { _ = r.sink(Event{Unmarked: id}) },
 	}
 	if r.c.DryRun {
 		s.Chosen = func(e *poison.Entry) error { return r.sink(Event{Entry: r.entry(e)}) }

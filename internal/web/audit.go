@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strings"
 	"time"
 )
 
@@ -26,7 +27,7 @@ type Action struct {
 // else wants to know. It is written when something is done, not when it is tried; refusals have their own lines.
 func (h *handler) audit(r *http.Request, a Action) {
 	a.At, a.Addr = time.Now(), r.RemoteAddr
-	if a.Error != "" && errors.Is(context.Cause(r.Context()), errEnding) {
+	if a.Error != "" && errors.Is(context.Cause(r.Context()), errEnding) && !strings.HasPrefix(a.Error, errEnding.Error()) {
 		a.Error = errEnding.Error() + ": " + a.Error
 	}
 	attrs := []any{"operation", a.Operation, "account", a.Account}

@@ -160,7 +160,7 @@ func (a *admin) poison(w http.ResponseWriter, r *storageRequest, op triage.Opera
 	}
 	defer end()
 	run := func(ctx context.Context, sink func(triage.Event) error) error {
-		return triage.Run(ctx, r.q, c, a.hooks(r, op), p.watch(a.reading(r, c, sink)))
+		return because(ctx, triage.Run(ctx, r.q, c, a.hooks(r, op), p.watch(a.telling(ctx, r, a.reading(r, c, sink)))))
 	}
 	switch {
 	case stream:
@@ -458,6 +458,7 @@ func (a *admin) importPoison(w http.ResponseWriter, r *storageRequest) {
 		a.audit(r.Request, act)
 	}
 	res, err := triage.Import(ctx, r.q, r.Body, o)
+	err = because(ctx, err)
 	a.ended(r, "import", triage.Command{DryRun: o.DryRun}, res.Imported, err)
 	view := struct {
 		triage.Imported

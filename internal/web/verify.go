@@ -126,7 +126,7 @@ func (a *admin) verify(w http.ResponseWriter, r *http.Request, who string) {
 			return sink(e)
 		})
 		audit(err)
-		return err
+		return because(r.Context(), err)
 	}
 	if strings.Contains(r.Header.Get("Accept"), eventStream) {
 		a.streamVerify(w, run)

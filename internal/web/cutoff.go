@@ -1,0 +1,51 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/qwatch/qwatch/internal/triage"
+)
+
+// cutOff is work that was ended from outside, in words that say by whom.
+type cutOff struct {
+	text string
+	err  error
+}
+
+// Error implements error.
+func (e *cutOff) Error() string { return e.text }
+
+// Unwrap returns what the work said.
+func (e *cutOff) Unwrap() error { return e.err }
+
+// because says why an operator's work ended early, where its own words are only that it was canceled.
+func because(ctx context.Context, err error) error {
+	if err == nil || !strings.Contains(err.Error(), context.Canceled.Error()) && !strings.Contains(err.Error(), context.DeadlineExceeded.Error()) {
+		return err
+	}
+	switch cause := context.Cause(ctx); {
+	case cause == nil:
+		return err
+	case errors.Is(cause, errEnding):
+		return &cutOff{errEnding.Error() + ": this was ended at a step where nothing is lost; run it again when qwatch is back", err}
+	case errors.Is(cause, context.DeadlineExceeded):
+		return &cutOff{fmt.Sprintf("it was not over within %v: run it again to go on, or ask for a stream of events", longest), err}
+	}
+	return err
+}
+
+// telling has events say why work ended early, and the log which message goes without a mark.
+func (a *admin) telling(ctx context.Context, r *storageRequest, sink func(triage.Event) error) func(triage.Event) error {
+	return func(e triage.Event) error {
+		if e.Unmarked != "" {
+			a.Logger.Warn("message is replayed without a mark", "account", r.PathValue("account"), "queue", r.PathValue("queue"), "message_id", e.Unmarked)
+		}
+		if e.Error != "" {
+			e.Error = because(ctx, errors.New(e.Error)).Error()
+		}
+		return sink(e)
+	}
+}
