@@ -269,6 +269,12 @@ func (p *Processor) admit(d *delivery) bool {
 		}()
 		return false
 	}
+	if d.err != nil { // to be given back
+		d.stage = stageHandled
+		p.trace(d)
+		p.assign(d)
+		return false
+	}
 	if p.prepare == nil {
 		return true
 	}

@@ -44,6 +44,9 @@ import (
 type BreakerConfig struct {
 	// Off turns all of it off: every delivery counts.
 	Off bool
+	// NoRecord keeps what is learnt of outages in this process: nothing is written to the queue's metadata,
+	// or read from it. Default false.
+	NoRecord bool
 	// Attempts is how many in a row must fail. Default 10.
 	Attempts int
 	// After is how long they must have been failing, so that a burst of bad messages among good
@@ -122,6 +125,8 @@ type breaker struct {
 	// calm is set while a success changes nothing: closed, and nothing has failed since the last.
 	calm atomic.Bool
 
+	workedAt atomic.Int64 // by Processor.now; the last success of a handler; −1: none
+
 	mu      sync.Mutex
 	state   breakerState
 	changed time.Duration // when it opened or closed
@@ -135,6 +140,7 @@ type breaker struct {
 	messages []string      // that failed in the row: up to tripMessages
 
 	openings   uint32
+	openedAt   time.Time // the last time, by the service's clock: when the failures began
 	closedAt   time.Time // by the service's clock; the last time
 	outages    []uint32  // rows that were outages
 	pause      backoff
@@ -150,6 +156,7 @@ func (b *breaker) init(cfg Config, clock func() time.Time) {
 	b.cfg, b.width, b.most, b.clock = cfg.Breaker, cfg.Concurrency, cfg.MaxDequeueCount, clock
 	b.pause = backoff{least: b.cfg.MinPause, most: b.cfg.MaxPause}
 	b.memory = map[string]memory{}
+	b.workedAt.Store(-1)
 	b.calm.Store(true)
 }
 
@@ -197,6 +204,19 @@ func (b *breaker) opened() (since time.Duration, open bool) {
 	return b.changed, b.state == breakerOpen
 }
 
+// outage is the last one by the service's clock, and whether it lasts.
+func (b *breaker) outage() (s span, open bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case b.state == breakerOpen:
+		return span{b.openedAt, b.clock()}, true
+	case b.openedAt.IsZero():
+		return span{}, false
+	}
+	return span{b.openedAt, b.closedAt}, false
+}
+
 // probe takes note of the message that probes. One that takes long does not keep the next from trying.
 func (b *breaker) probe(d *delivery, now time.Duration) {
 	b.mu.Lock()
@@ -241,7 +261,11 @@ type recovery struct {
 
 // succeeded counts a success. It is not nil when that closes the breaker.
 func (b *breaker) succeeded(now time.Duration) *recovery {
-	if b.cfg.Off || b.calm.Load() {
+	if b.cfg.Off {
+		return nil
+	}
+	b.workedAt.Store(int64(now))
+	if b.calm.Load() {
 		return nil
 	}
 	b.mu.Lock()
@@ -303,6 +327,7 @@ func blameFor(err error) (by blame, patience time.Duration) {
 // verdictOn is what the breaker says about a failure.
 type verdictOn struct {
 	excused bool          // do not dead-letter the message for it
+	counted bool          // it counts against the message, though nothing else speaks against that
 	opened  bool          // the breaker opened with it
 	pause   time.Duration // before the first probe, then
 	outage  bool          // it is part of one: come back soon
@@ -354,6 +379,7 @@ func (b *breaker) failed(d *delivery, by blame, patience, now time.Duration) ver
 	if b.trips(now) {
 		b.state, b.changed, b.probing, b.probes = breakerOpen, now, nil, 0
 		b.openings++
+		b.openedAt = b.clock().Add(b.began - now)
 		b.outages = append(b.outages[max(0, len(b.outages)-breakerOutages+1):], b.row)
 		wait := b.wait(patience)
 		b.probeAt = now + wait
@@ -368,7 +394,7 @@ func (b *breaker) failed(d *delivery, by blame, patience, now time.Duration) ver
 		return verdictOn{excused: excuse()}
 	}
 	m.failed(b.row)
-	return verdictOn{}
+	return verdictOn{counted: true}
 }
 
 // suspicious says whether a row of failures, this one by the way, looks like an outage already.
@@ -397,6 +423,7 @@ func (p *Processor) handlerSucceeded() {
 		return
 	}
 	p.log.Info("handlers work again; receiving", "lasted", r.lasted, "probes", r.probes)
+	p.postOutage()
 	p.signal()
 }
 
@@ -408,6 +435,7 @@ func (p *Processor) nothingToProbeWith() {
 	}
 	if r := p.breaker.lapse(now); r != nil {
 		p.log.Info("the queue is empty; receiving, though no handler has succeeded", "lasted", r.lasted, "probes", r.probes)
+		p.postOutage()
 	}
 }
 
@@ -415,9 +443,13 @@ func (p *Processor) nothingToProbeWith() {
 func (p *Processor) handlerFailed(d *delivery) verdictOn {
 	by, patience := blameFor(d.err)
 	v := p.breaker.failed(d, by, patience, p.now())
+	if !v.outage && (v.excused || !d.msg.LastAttempt()) {
+		p.postFailing(d)
+	}
 	if v.opened {
 		p.log.Error("handlers fail as a whole; receiving stopped until one works",
 			"category", retryCategory(d.err), "error", reason(d.err), "delay", v.pause)
+		p.postOutage()
 	}
 	return v
 }

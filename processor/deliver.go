@@ -60,7 +60,7 @@ func (p *Processor) deliver(d *delivery) {
 			p.refuse(d, category, why)
 			return
 		}
-		if d.err != nil { // cancelled before the handler was entered
+		if d.err != nil { // cancelled before the handler was entered, or to be given back
 			d.stage = stageHandled
 			break
 		}
@@ -117,13 +117,31 @@ func (p *Processor) triage(d *delivery) (poison.Category, string) {
 	switch {
 	case m.Err != nil && !p.cfg.KeepUnreadable:
 		return poison.CategoryDeserialization, reason(m.Err)
-	case p.cfg.MaxDequeueCount != Off && d.counted() > p.cfg.MaxDequeueCount && !p.breaker.grant(d, p.now()):
+	case p.overdrawn(d):
 		return poison.CategoryMaxDequeue, fmt.Sprintf("delivered %d times, %d allowed, without being settled", m.DequeueCount, p.cfg.MaxDequeueCount)
+	case d.err != nil:
+		return "", ""
 	case p.cfg.MaxAge > 0 && m.ReceivedAt.Sub(receivable(m)) > p.cfg.MaxAge:
 		age := m.ReceivedAt.Sub(receivable(m)).Truncate(time.Second)
 		return poison.CategoryMaxAge, fmt.Sprintf("waited %v, %v allowed", age, p.cfg.MaxAge)
 	default:
 		return p.unpack(d)
+	}
+}
+
+// overdrawn says whether a message has been delivered too often. If that cannot be told for now, it has an error.
+func (p *Processor) overdrawn(d *delivery) bool {
+	if p.cfg.MaxDequeueCount == Off || d.counted() <= p.cfg.MaxDequeueCount || p.breaker.grant(d, p.now()) {
+		return false
+	}
+	switch p.mercyOn(d, false) {
+	case mercyAnother:
+		return false
+	case mercyUnknown:
+		d.err, d.putBack = Postpone(p.cfg.Retry.delay(d.counted()), errUnknownPast), true
+		return false
+	default:
+		return true
 	}
 }
 
@@ -242,15 +260,31 @@ func (p *Processor) judge(d *delivery) decision {
 		if (lease == leaseHeld || !interrupted(d.err)) && !postponed(d.err) {
 			outage = p.handlerFailed(d)
 		}
-		if d.msg.LastAttempt() && !outage.excused {
-			v.verdict, v.category = DeadLetter, poison.CategoryMaxDequeue
+		if d.msg.LastAttempt() && !outage.excused && !d.putBack {
+			switch p.lastMercy(d, outage) {
+			case mercyAnother:
+				outage.outage = true
+			case mercyNone:
+				v.verdict, v.category = DeadLetter, poison.CategoryMaxDequeue
+			}
 		}
-		if outage.outage && !asked { // it need not wait longer than the next probe may
-			v.delay = min(v.delay, wholeSeconds(p.cfg.Breaker.MaxPause))
+		if outage.outage && !asked {
+			if n := d.msg.DequeueCount; p.cfg.MaxDequeueCount != Off && n > p.cfg.MaxDequeueCount { // several processes probe with it
+				v.delay = max(v.delay, p.cfg.Retry.delay(n))
+			}
+			v.delay = min(v.delay, wholeSeconds(p.cfg.Breaker.MaxPause)) // it need not wait longer than the next probe may
 		}
 	}
 	v.delay = p.retryDelay(d, v.delay)
 	return v
+}
+
+// lastMercy is what becomes of a message whose last attempt has failed, as the breaker was told.
+func (p *Processor) lastMercy(d *delivery, told verdictOn) mercy {
+	if !told.counted {
+		return mercyNone
+	}
+	return p.mercyOn(d, true)
 }
 
 // retryDelay keeps a delay within the message's life: one that is longer would have the service drop

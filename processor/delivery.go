@@ -39,6 +39,7 @@ type delivery struct {
 	// Its worker's.
 	stage    stage
 	release  bool // received too late: give it back
+	putBack  bool // given back without an attempt: see errUnknownPast
 	called   bool // the handler was entered
 	tracing  bool // the tracer was told of it
 	runs     int  // times that it was taken up

@@ -41,6 +41,9 @@ func (p *Processor) receivedLate(messages []*queue.Message, err error) {
 // drain waits for what is in hand, and gives up by stages.
 func (p *Processor) drain(cancelSettling context.CancelFunc) error {
 	p.setState(StateDraining)
+	if _, open := p.breaker.opened(); open {
+		p.postOutage()
+	}
 	patience := p.cfg.DrainTimeout
 	if patience != Off && !p.await(patience, p.empty) || patience == Off && !p.empty() {
 		patience = max(patience, drainMin)

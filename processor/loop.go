@@ -102,6 +102,7 @@ func (p *Processor) receive(ctx context.Context) {
 func (p *Processor) awaitRoom(ctx context.Context, tick *time.Ticker) (room int, probe bool) {
 	for {
 		p.beat()
+		p.keepPosting()
 		if ctx.Err() != nil {
 			return 0, false
 		}

@@ -11,7 +11,9 @@ import (
 type memory struct {
 	at      time.Duration // when it was last in hand
 	last    int           // the delivery that this process gave back; 0: none
+	seen    int           // deliveries that this process had
 	excused int           // deliveries that an outage has cost it
+	foreign int           // deliveries by other processes that an outage they told of may have cost it
 	pending int           // failures in a row that may turn out to be one
 	row     uint32        // that row
 	suspect bool          // it failed while others succeeded
@@ -72,7 +74,7 @@ func (b *breaker) recognize(d *delivery) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	m := b.recall(d.msg.ID)
-	d.excused = m.excused
+	d.excused = m.excused + m.foreign
 	d.unaccounted = m.last != d.msg.DequeueCount-1
 }
 
@@ -93,8 +95,37 @@ func (b *breaker) grant(d *delivery, now time.Duration) bool {
 	default:
 		m.granted = b.openings
 	}
-	m.excused = d.msg.DequeueCount - d.msg.Absences() - b.most
-	d.excused = m.excused
+	m.excused = d.msg.DequeueCount - d.msg.Absences() - b.most - m.foreign
+	d.excused = m.excused + m.foreign
+	b.remember(d.msg.ID, m, now)
+	return true
+}
+
+// partly says whether a message has been delivered by other processes too, as far as is remembered.
+func (b *breaker) partly(d *delivery) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return d.msg.DequeueCount-d.msg.Absences()-1 > b.memory[d.msg.ID].seen
+}
+
+// forgive does not hold against a message what other processes delivered, because of an outage they told of: the
+// attempts in this process are its own. While that outage lasts it gets further ones. It is false when none is left.
+func (b *breaker) forgive(d *delivery, failed, lasting bool, now time.Duration) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	m := b.recall(d.msg.ID)
+	m.foreign = max(m.foreign, min(maxExcused, d.msg.DequeueCount-d.msg.Absences()-1-m.seen))
+	most := b.most
+	if failed { // there must be one to come
+		most--
+	}
+	if over := d.msg.DequeueCount - d.msg.Absences() - m.excused - m.foreign - most; over > 0 {
+		if !lasting || m.excused+over > maxExcused {
+			return false
+		}
+		m.excused += over
+	}
+	d.excused = m.excused + m.foreign
 	b.remember(d.msg.ID, m, now)
 	return true
 }
@@ -120,5 +151,8 @@ func (b *breaker) done(d *delivery, now time.Duration) {
 	}
 	m := b.recall(d.msg.ID)
 	m.last = d.msg.DequeueCount
+	if !d.putBack {
+		m.seen++
+	}
 	b.remember(d.msg.ID, m, now)
 }

@@ -179,7 +179,11 @@ func (p *Processor) retry(d *delivery, v decision) string {
 	category := retryCategory(d.err)
 	p.metrics.Retried(category)
 	if postponed(d.err) {
-		p.logFailure(d, slog.LevelDebug, "handler postponed the message", slog.Duration("delay", v.delay))
+		message := "handler postponed the message"
+		if d.putBack {
+			message = "message given back without an attempt"
+		}
+		p.logFailure(d, slog.LevelDebug, message, slog.Duration("delay", v.delay))
 		return p.abandon(d, v.delay, metric.OutcomeAbandoned)
 	}
 	p.logFailure(d, slog.LevelWarn, "handler failed; the message is retried",

@@ -51,6 +51,7 @@ type Processor struct {
 	lease       keeper
 	unpacked    *semaphore.Weighted // bytes of large decompressed bodies
 	breaker     breaker
+	board       board
 
 	mu          sync.Mutex // guards what follows, keeper, and the marked fields of deliveries
 	state       State
@@ -105,6 +106,7 @@ func New(q *queue.Queue, handler Handler, cfg Config) (*Processor, error) {
 	p.lease.init(p)
 	p.unpacked = semaphore.NewWeighted(int64(max(maxUnpacked, q.Config().MaxBodyBytes)))
 	p.breaker.init(cfg, q.Account().Now)
+	p.board.init(p)
 	p.caution = caution{off: cfg.Breaker.Off, wary: true, last: -2 * cautionQuiet}
 	p.metrics.Watch(p.gauges)
 	return p, nil
@@ -140,7 +142,9 @@ func (p *Processor) Run(ctx context.Context) error {
 	p.receiving()
 	go p.keepLeases()
 	p.receive(ctx)
-	return p.drain(cancel)
+	err := p.drain(cancel)
+	p.board.finish(cancel)
+	return err
 }
 
 // Close removes the processor's series from Config.Metrics, once it has no more business there: when a

@@ -148,6 +148,8 @@ func phrase(op Operation) string {
 		return "delete queue"
 	case OpList:
 		return "list queues of"
+	case OpSetMetadata:
+		return "write metadata of"
 	default:
 		return "call"
 	}

@@ -83,6 +83,19 @@ func (q *Queue) Properties(ctx context.Context) (Properties, error) {
 	return p, nil
 }
 
+// SetMetadata replaces the queue's metadata as a whole. Names must be C# identifiers, and all of it at most
+// 8 KB. The service has no way to do so on a condition: of two writers at once the later one wins.
+func (q *Queue) SetMetadata(ctx context.Context, metadata map[string]string) error {
+	ctx, _, cancel := q.acct.idempotent(ctx)
+	defer cancel()
+	all := make(map[string]*string, len(metadata))
+	for k, v := range metadata {
+		all[k] = &v
+	}
+	_, err := q.client.SetMetadata(ctx, &azqueue.SetMetadataOptions{Metadata: all})
+	return q.wrap(OpSetMetadata, err)
+}
+
 // Clear deletes every message of the queue.
 func (q *Queue) Clear(ctx context.Context) error {
 	ctx, _, cancel := q.acct.idempotent(ctx)

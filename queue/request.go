@@ -25,12 +25,13 @@ const (
 	OpCreate      Operation = "create"
 	OpDeleteQueue Operation = "delete_queue"
 	OpList        Operation = "list"
+	OpSetMetadata Operation = "set_metadata"
 	OpOther       Operation = "other"
 )
 
 // Operations returns every Operation.
 func Operations() []Operation {
-	return []Operation{OpReceive, OpPeek, OpSend, OpUpdate, OpDelete, OpClear, OpProperties, OpCreate, OpDeleteQueue, OpList, OpOther}
+	return []Operation{OpReceive, OpPeek, OpSend, OpUpdate, OpDelete, OpClear, OpProperties, OpCreate, OpDeleteQueue, OpList, OpSetMetadata, OpOther}
 }
 
 // Result is how a storage request ended. It is a metric label: the set is closed.
@@ -202,6 +203,8 @@ func queueOperation(method, query string) Operation {
 		return OpDeleteQueue
 	case (method == http.MethodGet || method == http.MethodHead) && hasParam(query, "comp=metadata"):
 		return OpProperties
+	case method == http.MethodPut && hasParam(query, "comp=metadata"):
+		return OpSetMetadata
 	default:
 		return OpOther
 	}

@@ -68,6 +68,9 @@ func TestEveryOperationIsObservedByItsName(t *testing.T) {
 			o.Fatal(err)
 		}
 		o.count()
+		if err := o.q.SetMetadata(o.ctx, map[string]string{"team": "mail"}); err != nil {
+			o.Fatal(err)
+		}
 		for _, err := range o.acct.Queues(o.ctx, queue.ListOptions{}) {
 			if err != nil {
 				o.Fatal(err)
@@ -77,7 +80,7 @@ func TestEveryOperationIsObservedByItsName(t *testing.T) {
 			o.Fatal(err)
 		}
 		want := []queue.Request{}
-		for _, op := range []queue.Operation{queue.OpCreate, queue.OpSend, queue.OpPeek, queue.OpReceive, queue.OpUpdate, queue.OpDelete, queue.OpClear, queue.OpProperties, queue.OpList, queue.OpDeleteQueue} {
+		for _, op := range []queue.Operation{queue.OpCreate, queue.OpSend, queue.OpPeek, queue.OpReceive, queue.OpUpdate, queue.OpDelete, queue.OpClear, queue.OpProperties, queue.OpSetMetadata, queue.OpList, queue.OpDeleteQueue} {
 			r := queue.Request{Account: "acct", Queue: "orders", Operation: op, Result: queue.ResultOK}
 			if op == queue.OpList {
 				r.Queue = ""
@@ -237,7 +240,7 @@ func TestACallOutOfTimeEndsWithTheLastAnswer(t *testing.T) {
 }
 
 func TestOddRequestsAreObservedAsOther(t *testing.T) {
-	if got := queue.Operations(); len(got) != 11 || got[10] != queue.OpOther {
+	if got := queue.Operations(); len(got) != 12 || got[11] != queue.OpOther {
 		t.Errorf("operations %v", got)
 	}
 	if got := queue.Results(); len(got) != 9 || slices.Index(got, queue.ResultOther) < 0 {

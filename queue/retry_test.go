@@ -193,7 +193,7 @@ func TestOperationOf(t *testing.T) {
 		"PUT /?comp=list":                            {OpOther, ""},
 		"PUT /orders":                                {OpCreate, "orders"},
 		"PUT /orders?timeout=3":                      {OpCreate, "orders"},
-		"PUT /orders?comp=metadata":                  {OpOther, "orders"},
+		"PUT /orders?comp=metadata":                  {OpSetMetadata, "orders"},
 		"PUT /orders?comp=acl":                       {OpOther, "orders"},
 		"DELETE /orders":                             {OpDeleteQueue, "orders"},
 		"GET /orders?comp=metadata":                  {OpProperties, "orders"},

@@ -162,6 +162,7 @@ func sasNeeds() map[Operation]sasNeed {
 		OpCreate:      {"c", "cw", ""},
 		OpDeleteQueue: {"c", "d", ""},
 		OpList:        {"s", "l", ""},
+		OpSetMetadata: {"c", "w", ""},
 	}
 }
 

@@ -168,7 +168,7 @@ func processorConfig(c *config.Consumer) processor.Config {
 		EmptyBackoffMax:    c.EmptyBackoff.Max,
 		ErrorBackoffMax:    c.ErrorBackoffMax,
 		DrainTimeout:       off(c.DrainTimeout),
-		Breaker:            processor.BreakerConfig{Off: !c.Breaker},
+		Breaker:            processor.BreakerConfig{Off: !c.Breaker, NoRecord: !c.OutageRecord},
 	}
 	if r := c.RateLimit; r != nil {
 		cfg.RateLimit = rate.NewLimiter(rate.Limit(r.PerSecond), r.Burst)

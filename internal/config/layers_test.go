@@ -54,6 +54,7 @@ func TestTheExampleOfTheDocumentationMeansWhatItSays(t *testing.T) {
 				Retry:              config.Retry{Initial: 5 * time.Second, Max: 5 * time.Minute, Jitter: 0.1},
 				EmptyBackoff:       config.Backoff{Min: time.Second, Max: 30 * time.Second},
 				Breaker:            true,
+				OutageRecord:       true,
 				ErrorBackoffMax:    time.Minute,
 				DrainTimeout:       30 * time.Second,
 			},

@@ -112,6 +112,9 @@ type Consumer struct {
 	// Breaker stops receiving while handlers fail as a whole, so that an outage of what they call costs
 	// no message its attempts. Default true.
 	Breaker bool `yaml:"breaker"`
+	// OutageRecord keeps the last outage in the queue's metadata, so that processes that have not seen it
+	// spare the messages that have. Default true.
+	OutageRecord bool `yaml:"outageRecord"`
 	// BusinessKey names the operation that a message asks for, in poison and failure records and for
 	// Idempotency. Default nil: none.
 	BusinessKey *BusinessKey `yaml:"businessKey"`
@@ -139,6 +142,7 @@ func (c *Consumer) setDefaults() {
 		Retry:              Retry{Initial: 5 * time.Second, Max: 5 * time.Minute, Jitter: 0.1},
 		EmptyBackoff:       Backoff{Min: time.Second, Max: 30 * time.Second},
 		Breaker:            true,
+		OutageRecord:       true,
 		ErrorBackoffMax:    time.Minute,
 		DrainTimeout:       30 * time.Second,
 	}

@@ -76,7 +76,7 @@ func TestNamesAndLabelsAreWhatWasPromised(t *testing.T) {
 		"queue_dedup_hits_total account queue_name",
 
 		"qwatch_storage_request_duration_seconds account" +
-			" operation=receive|peek|send|update|delete|clear|properties|create|delete_queue|list|other" +
+			" operation=receive|peek|send|update|delete|clear|properties|create|delete_queue|list|set_metadata|other" +
 			" result=ok|not_found|conflict|auth|throttled|timeout|network|server|other",
 		"qwatch_storage_estimated_monthly_cost account",
 		"qwatch_credential_expiry_timestamp_seconds account",

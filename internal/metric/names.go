@@ -228,6 +228,6 @@ func storageResults() []string {
 func storageOperations() []string {
 	return []string{
 		"receive", "peek", "send", "update", "delete", "clear", "properties",
-		"create", "delete_queue", "list", "other",
+		"create", "delete_queue", "list", "set_metadata", "other",
 	}
 }
