@@ -259,7 +259,7 @@ func TestDrillKEDATakesWhatIsGenerated(t *testing.T) {
 	}
 	objects := 0
 	for _, kind := range [][]string{{"scaledobject", "--target", "workers"}, {"scaledobject", "--min", "1", "--fallback", "2"}, {"scaledjob", "--image", "i"}} {
-		for _, scaler := range [][]string{{"external"}, {"external-push"}, {"metrics-api", "--auth", "basic"}, {"metrics-api"}, {"prometheus", "--prometheus", "http://p", "--auth", "bearer"}} {
+		for _, scaler := range [][]string{{"external"}, {"external-push"}, {"metrics-api", "--auth", "basic"}, {"metrics-api", "--auth", "tls,basic"}, {"metrics-api"}, {"prometheus", "--prometheus", "http://p", "--auth", "bearer"}} {
 			for _, strategy := range []string{"all", "visible", "inflight", "drain"} {
 				args := append([]string{"keda", "generate", "-c", file, "--strategy", strategy, "--scaler"}, scaler...)
 				args = append(append(args, "--kind"), kind...)
