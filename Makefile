@@ -43,8 +43,13 @@ unit: ## the main module's tests, which need nothing but Go
 	$(GO) test -race -shuffle=on -timeout 20m $(TESTFLAGS) ./...
 
 .PHONY: integration
-integration: peers ## the tests on real peers: Azurite, Prometheus, Chromium
+integration: peers chart ## the tests on real peers: Azurite, Prometheus, Chromium
 	cd test && $(GO) test -race -shuffle=on -p 1 -timeout 30m $(TESTFLAGS) ./...
+
+# Without -race: there is one goroutine, and most of Helm's libraries are built so for vet already.
+.PHONY: chart
+chart: ## the Helm chart's renders, by Helm's own code
+	cd test/chart && $(GO) test -shuffle=on -timeout 10m $(TESTFLAGS) ./...
 
 .PHONY: peers
 peers: ## install the real peers into $XDG_CACHE_HOME/qwatch
@@ -84,6 +89,7 @@ fix:
 staticcheck:
 	$(TOOL) staticcheck ./...
 	cd test && $(TOOL_IN_TEST) staticcheck -tags drill ./...
+	cd test/chart && $(GO) tool -modfile=../../tools/go.mod staticcheck ./...
 	cd tools && $(TOOL_IN_TEST) staticcheck ./...
 
 # Tests are left out: they wait on channels of errors, and staticcheck forbids `_ = <-done`.
@@ -113,7 +119,7 @@ generated:
 
 .PHONY: modules
 modules:
-	for dir in . test test/keda test/kubernetes tools; do (cd $$dir && $(GO) mod tidy -diff && $(GO) mod verify); done
+	for dir in . test test/chart test/keda test/kubernetes tools; do (cd $$dir && $(GO) mod tidy -diff && $(GO) mod verify); done
 
 ##@ Now and then
 

@@ -236,11 +236,11 @@ func lifecycle(t *testing.T, c *cluster) {
 		}
 		return out
 	}
-	notes := run("install", "demo", chart, "-f", "testdata/values/minimal.yaml")
+	notes := run("install", "demo", chart, "-f", "../chart/testdata/values/minimal.yaml")
 	if !strings.Contains(notes, "svc/demo-qwatch 9780") {
 		t.Errorf("the notes are:\n%s", notes)
 	}
-	run("upgrade", "demo", chart, "-f", "testdata/values/scaled.yaml")
+	run("upgrade", "demo", chart, "-f", "../chart/testdata/values/scaled.yaml")
 	var deployment struct{ Spec struct{ Replicas *int } }
 	if err := c.get("/apis/apps/v1/namespaces/queues/deployments/demo-qwatch-orders", &deployment); err != nil {
 		t.Fatal(err)
@@ -249,7 +249,7 @@ func lifecycle(t *testing.T, c *cluster) {
 	if _, err := c.do(http.MethodPatch, "/apis/apps/v1/namespaces/queues/deployments/demo-qwatch-orders", map[string]any{"spec": map[string]any{"replicas": 7}}); err != nil {
 		t.Fatal(err)
 	}
-	run("upgrade", "demo", chart, "-f", "testdata/values/scaled.yaml", "--set", "watcher.logLevel=debug")
+	run("upgrade", "demo", chart, "-f", "../chart/testdata/values/scaled.yaml", "--set", "watcher.logLevel=debug")
 	if err := c.get("/apis/apps/v1/namespaces/queues/deployments/demo-qwatch-orders", &deployment); err != nil {
 		t.Fatal(err)
 	}

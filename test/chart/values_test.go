@@ -1,84 +1,23 @@
-//go:build drill
-
-package kube_test
+package chart_test
 
 import (
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"sigs.k8s.io/yaml"
+
+	"github.com/qwatch/qwatch/internal/scaler"
+	"github.com/qwatch/qwatch/internal/scaler/manifest"
 )
 
-// aGroup are values of a group g, scaled by drain on a queue with an objective.
-const aGroup = `config:
-  accounts: [{name: a, connectionString: "${A}", queues: [{name: orders, objective: {timeInQueue: 5m}}]}]
-consumers:
-  g:
-    queues: [{account: a, name: orders, consumer: {handler: {http: {url: "http://h/"}}}}]
-    scaling: {enabled: true}
-`
-
-// valuesFile writes values to a file.
-func valuesFile(t testing.TB, text string) string {
-	t.Helper()
-	file := filepath.Join(t.TempDir(), "values.yaml")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return file
-}
-
-// only is the one object of a kind and name.
-func only(t testing.TB, all []map[string]any, kind, name string) map[string]any {
-	t.Helper()
-	var found []map[string]any
-	for _, o := range all {
-		if kindAndName(o) == kind+"/"+name {
-			found = append(found, o)
-		}
-	}
-	if len(found) != 1 {
-		t.Fatalf("%d of %s/%s", len(found), kind, name)
-	}
-	return found[0]
-}
-
-// at follows keys of maps and indices of lists.
-func at(t testing.TB, v any, path ...any) any {
-	t.Helper()
-	for _, step := range path {
-		switch s := step.(type) {
-		case string:
-			m, _ := v.(map[string]any)
-			v = m[s]
-		case int:
-			l, _ := v.([]any)
-			if s >= len(l) {
-				t.Fatalf("nothing at %v", path)
-			}
-			v = l[s]
-		}
-	}
-	return v
-}
-
 // What drain costs is measured with the settings that `qwatch keda generate` writes: the chart's are the same ones.
-func TestDrillChartSetsUpDrainAsKEDAGenerate(t *testing.T) {
-	config := filepath.Join(t.TempDir(), "qwatch.yaml")
-	text := "accounts: [{name: a, connectionString: UseDevelopmentStorage=true, queues: [{name: orders, objective: {timeInQueue: 5m}}]}]\nwatch: {interval: 15s}\n"
-	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	out, err := exec.Command(build(t), "keda", "generate", "--strategy", "drain", "-c", config).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := only(t, objects(t, string(out)), "ScaledObject", "orders")
-	got := only(t, objects(t, render(t, valuesFile(t, aGroup))), "ScaledObject", "demo-qwatch-g")
+func TestChartSetsUpDrainAsKEDAGenerate(t *testing.T) {
+	out := generate(t, manifest.Options{
+		Queues: []manifest.Queue{{Account: "a", Name: "orders", Objective: 5 * time.Minute}}, Strategy: scaler.StrategyDrain, PollInterval: 15 * time.Second,
+	})
+	want := only(t, objects(t, out), "ScaledObject", "orders")
+	got := only(t, objects(t, render(t, aGroup)), "ScaledObject", "demo-qwatch-g")
 	if at(t, want, "spec", "advanced") == nil {
 		t.Fatalf("keda generate sets no window:\n%s", out)
 	}
@@ -89,7 +28,7 @@ func TestDrillChartSetsUpDrainAsKEDAGenerate(t *testing.T) {
 	}
 }
 
-func TestDrillChartDrainSettingsMayBeChanged(t *testing.T) {
+func TestChartDrainSettingsMayBeChanged(t *testing.T) {
 	for name, tt := range map[string]struct {
 		scaling  string
 		cooldown any
@@ -108,7 +47,7 @@ func TestDrillChartDrainSettingsMayBeChanged(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			values := strings.Replace(aGroup, "enabled: true", "enabled: true, "+tt.scaling, 1)
-			o := only(t, objects(t, render(t, valuesFile(t, values))), "ScaledObject", "demo-qwatch-g")
+			o := only(t, objects(t, render(t, values)), "ScaledObject", "demo-qwatch-g")
 			if diff := cmp.Diff(tt.cooldown, at(t, o, "spec", "cooldownPeriod")); diff != "" {
 				t.Errorf("cooldownPeriod (-want +got):\n%s", diff)
 			}
@@ -129,7 +68,7 @@ func merged(of any, key string, value any) any {
 }
 
 // The grace and the scaler's concurrency follow config.defaults as qwatch's own settings do.
-func TestDrillChartFollowsDefaults(t *testing.T) {
+func TestChartFollowsDefaults(t *testing.T) {
 	for name, tt := range map[string]struct {
 		defaults, consumer string
 		grace, concurrency any
@@ -148,7 +87,7 @@ func TestDrillChartFollowsDefaults(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			values := strings.Replace(aGroup, "consumers:\n", "  defaults: "+tt.defaults+"\nconsumers:\n", 1)
 			values = strings.Replace(values, `"http://h/"}}`, `"http://h/"}}`+tt.consumer, 1)
-			all := objects(t, render(t, valuesFile(t, values)))
+			all := objects(t, render(t, values))
 			if got := at(t, only(t, all, "Deployment", "demo-qwatch-g"), "spec", "template", "spec", "terminationGracePeriodSeconds"); got != tt.grace {
 				t.Errorf("terminationGracePeriodSeconds %v, want %v", got, tt.grace)
 			}
@@ -159,19 +98,8 @@ func TestDrillChartFollowsDefaults(t *testing.T) {
 	}
 }
 
-// watched is the first queue of the watcher's configuration.
-func watched(t testing.TB, all []map[string]any) any {
-	t.Helper()
-	var config map[string]any
-	text, _ := at(t, only(t, all, "ConfigMap", "demo-qwatch"), "data", "qwatch.yaml").(string)
-	if err := yaml.Unmarshal([]byte(text), &config); err != nil {
-		t.Fatal(err)
-	}
-	return at(t, config, "accounts", 0, "queues", 0)
-}
-
 // An objective counts wherever the watcher learns it from, and then it is in the watcher's file.
-func TestDrillChartTakesObjectives(t *testing.T) {
+func TestChartTakesObjectives(t *testing.T) {
 	const own = ", objective: {timeInQueue: 5m}"
 	bare := strings.Replace(aGroup, own, "", 1)
 	for name, tt := range map[string]struct{ values, there string }{
@@ -183,7 +111,7 @@ func TestDrillChartTakesObjectives(t *testing.T) {
 		"of the own files": {"existingConfig: {name: mine}\n" + bare, "-"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			all := objects(t, render(t, valuesFile(t, tt.values)))
+			all := objects(t, render(t, tt.values))
 			only(t, all, "ScaledObject", "demo-qwatch-g")
 			if tt.there == "-" {
 				return
@@ -196,7 +124,7 @@ func TestDrillChartTakesObjectives(t *testing.T) {
 }
 
 // What works, but not as it seems to, the notes tell.
-func TestDrillChartWarns(t *testing.T) {
+func TestChartWarns(t *testing.T) {
 	for name, tt := range map[string]struct{ scaling, want string }{
 		"nothing":                     {"minReplicas: 0", ""},
 		"a fallback from nothing":     {"fallback: {failureThreshold: 3, replicas: 2}", "WARNING: its fallback has no effect while there are no replicas"},
@@ -205,12 +133,12 @@ func TestDrillChartWarns(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			values := strings.Replace(aGroup, "enabled: true", "enabled: true, "+tt.scaling, 1)
-			out, said, ok := helm(t, "install", "demo", chart, "--dry-run=client", "-f", valuesFile(t, values))
-			if !ok || !strings.Contains(out, "Consumer group g:") {
-				t.Fatalf("no notes: %s%s", out, said)
+			_, notes, err := helm(t, "demo", values)
+			if err != nil || !strings.Contains(notes, "Consumer group g:") {
+				t.Fatalf("no notes: %v %s", err, notes)
 			}
-			if !strings.Contains(out, tt.want) || tt.want == "" && strings.Contains(out, "WARNING") {
-				t.Errorf("want %q in:\n%s", tt.want, out[strings.LastIndex(out, "Consumer group g:"):])
+			if !strings.Contains(notes, tt.want) || tt.want == "" && strings.Contains(notes, "WARNING") {
+				t.Errorf("want %q in:\n%s", tt.want, notes)
 			}
 		})
 	}
