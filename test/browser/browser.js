@@ -13,21 +13,27 @@ async function main() {
     args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"],
   });
   const faults = [], asked = new Set();
-  // open returns a page that notes every fault and every address it asks for.
-  async function open({ scheme = "light", width = 1280, height = 860, ...more } = {}) {
+  // open returns a page that notes every fault and every address it asks for; lost, it may go where there is nothing.
+  async function open({ scheme = "light", width = 1280, height = 860, lost = false, ...more } = {}) {
+    const told = lost ? /status of (400|401|403|404|429|503)/ : /status of (401|403|429|503)/;
     const context = await browser.newContext({ colorScheme: scheme, viewport: { width, height }, ...more });
     context.setDefaultTimeout(15000);
+    await context.addInitScript(() => addEventListener("securitypolicyviolation", (e) => console.error("policy violated: " + e.violatedDirective + " " + e.blockedURI)));
     const page = await context.newPage();
     page.on("pageerror", (e) => faults.push("script: " + e.message));
-    page.on("console", (m) => { if (m.type() === "error" && !/status of (401|403|429|503)/.test(m.text())) faults.push("console: " + m.text()); });
+    page.on("console", (m) => { if (m.type() === "error" && !told.test(m.text())) faults.push("console: " + m.text()); });
     page.on("request", (r) => asked.add(new URL(r.url()).origin));
     page.on("dialog", (d) => { faults.push("a dialog: " + d.message()); d.dismiss(); });
     return page;
   }
-  async function shot(page, name, fullPage = true) {
+  // shot keeps a picture of the whole page; of what is on the screen with `screen`, beginning at the element `from`.
+  async function shot(page, name, { screen = false, from = "" } = {}) {
     if (!SHOTS) return;
-    await page.evaluate(() => scrollTo(0, 0));
-    await page.screenshot({ path: path.join(SHOTS, name + ".png"), fullPage });
+    await page.evaluate((from) => {
+      const bar = document.querySelector(".bar").getBoundingClientRect().height;
+      scrollTo(0, from ? document.querySelector(from).getBoundingClientRect().top + scrollY - bar - 12 : 0);
+    }, from);
+    await page.screenshot({ path: path.join(SHOTS, name + ".png"), fullPage: !screen });
   }
   // accessible fails on whatever axe-core finds that is serious.
   async function accessible(page, where) {

@@ -33,7 +33,6 @@ module.exports = async ({ open, shot, accessible, until, assert, options: { url,
   for (const scheme of ["light", "dark"]) {
     await page.emulateMedia({ colorScheme: scheme });
     await accessible(page, "triage " + scheme);
-    await shot(page, "triage-" + scheme);
   }
 
   // Pause and resume.
@@ -48,13 +47,55 @@ module.exports = async ({ open, shot, accessible, until, assert, options: { url,
   await accessible(page, "asking before a replay");
   await page.click("dialog[open] button:text-is('Cancel')");
   await page.click("#triage-out button:text-is('Replay 6 messages of this reason')");
-  const sent = page.waitForRequest((r) => r.url().endsWith("/replay"));
+  const asked = () => page.waitForRequest((r) => r.url().endsWith("/replay"));
+  let sent = asked();
+  await page.click("dialog[open] button:text-is('Dry run')");
+  let command = JSON.parse((await sent).postData());
+  assert.deepEqual([Object.keys(command).sort(), command.ids.length], [["dryRun", "ids"], 6], "it asks for more than what was seen");
+  await until(page, "what it would do", () => document.getElementById("replay-outcome").textContent === "Would replay 6 messages. Nothing was moved.");
+  // Stopped amid its work it has finished the message in hand, and the rest can be replayed later.
+  await page.fill("dialog[open] label:text-is('Messages a second at most') + input", "0.01");
   await page.click("dialog[open] button:text-is('Replay 6 messages')");
-  const asked = JSON.parse((await sent).postData());
-  assert.deepEqual([Object.keys(asked), asked.ids.length], [["ids"], 6], "it asks for more than what was seen");
-  await until(page, "that they were replayed", () => document.getElementById("triage-said").textContent === "Replayed 6 messages.");
-  await until(page, "the replay in the timeline", () => document.getElementById("events").textContent.includes("6 messages replayed by ann"));
-  await shot(page, "replayed-light");
+  await until(page, "the first", () => document.getElementById("replay-run").textContent.includes("1 of 6 messages replayed"));
+  await page.click("#replay-run button:text-is('Stop')");
+  await until(page, "that it ended early", () => document.getElementById("triage-said").textContent === "Ended early after about 1 message.");
+  await until(page, "what to do", () => document.getElementById("replay-result").textContent.includes("Nothing is lost: replay again to go on."));
+  await until(page, "what is left", () => document.querySelectorAll("#triage-out .entry").length === 5);
+  await accessible(page, "a replay that was stopped");
+
+  await page.click("#triage-out button:text-is('Replay 5 messages of this reason')");
+  await page.fill("dialog[open] label:text-is('Try so many first') + input", "2");
+  sent = asked();
+  await page.click("dialog[open] button:text-is('Replay 5 messages')");
+  command = JSON.parse((await sent).postData());
+  assert.deepEqual([Object.keys(command).sort(), command.ids.length, command.canary, command.canaryWait], [["canary", "canaryWait", "ids"], 5, 2, "1m"], "it asks for more than what was seen");
+  await until(page, "that they were replayed", () => document.getElementById("triage-said").textContent === "Replayed 5 messages.");
+  const told = () => page.$$eval("#replay-result dt", (all) => Object.fromEntries(all.map((e) => [e.textContent, e.nextSibling.textContent])));
+  assert.deepEqual(await told(), { Chosen: "5", Replayed: "5", "Tried first": "2 messages, passed: none was seen to fail", Failed: "0", "May have been sent": "0", Unseen: "0" });
+  await until(page, "the replay in the timeline", () => document.getElementById("events").textContent.includes("5 messages replayed by ann"));
+  assert.ok((await page.textContent("#events")).includes("1 message replayed, and ended early by ann"), "the one that was stopped is not in the timeline");
+
+  // Whatever comes of a replay is told, in full. What the server says is made up here, for not all of it can be had at once.
+  const answer = (...events) => page.route("**/replay", (r) => r.fulfill({ contentType: "application/jsonl", body: events.map((e) => JSON.stringify(e) + "\n").join("") }), { times: 1 });
+  const again = async () => { await page.click("#triage-choose"); await page.click("dialog[open] button:text-is('Replay what is chosen')"); };
+  await answer({ looking: { done: 40, of: 90 } }, { waiting: 7 }, { progress: { done: 0, of: 9 } }, { doubtful: "m-2" }, { progress: { done: 2, of: 9 } }, {
+    result: { chosen: 9, done: 2, copies: 3, left: 4, unseen: 7, mayHaveBeenSent: ["m-2"], skipped: [{ messageId: "m-3", reason: "it was taken by somebody else; try again" }], canary: { messages: 2, outcome: "failed", failed: ["m-1"] } },
+    error: "stopped after the canaries: 1 of 2 failed again",
+  });
+  await again();
+  await until(page, "that it ended early", () => document.getElementById("triage-said").textContent === "Replayed 2 messages, then stopped after the canaries: 1 of 2 failed again.");
+  assert.deepEqual(await told(), {
+    Chosen: "9", Replayed: "2; 3 copies removed", "Tried first": "2 messages, failed againm-1", Failed: "1, left on the poison queuem-3 it was taken by somebody else; try again",
+    "May have been sent": "1, and may be on the queue twicem-2", Unseen: "about 7: somebody hides them, try again in half a minute",
+    "Not met again": "4: replay again to go on", "Ended early": "stopped after the canaries: 1 of 2 failed again",
+  });
+  for (const scheme of ["light", "dark"]) {
+    await page.emulateMedia({ colorScheme: scheme });
+    await accessible(page, "a replay of which much is to be told, " + scheme);
+  }
+  await answer({ progress: { done: 3, of: 9 } }, { doubtful: "m-4" }); // and no more: the connection broke
+  await again();
+  await until(page, "how far it was", () => /^The replay ended early3 of 9 messages were replayed when it was last heard of.*May have been sent: m-4$/.test(document.getElementById("replay-result").textContent));
 
   // The token stays in its tab.
   const other = await page.context().newPage();

@@ -136,7 +136,7 @@
     const canary = el("input", { type: "number", min: "0", step: "1", inputmode: "numeric", placeholder: "none" });
     const wait = el("select", {}, ...options([["10s", "10 seconds"], ["1m", "a minute"], ["5m", "5 minutes"], ["15m", "15 minutes"]]));
     wait.value = "1m";
-    const out = el("div", { class: "outcome", role: "status" }), dry = el("button", { type: "button" }, "Dry run"), go = el("button", { type: "submit", class: "primary" }, "Replay " + what), no = el("button", { type: "button" }, "Cancel");
+    const out = el("p", { id: "replay-outcome", role: "status" }), dry = el("button", { type: "button" }, "Dry run"), go = el("button", { type: "submit", class: "primary" }, "Replay " + what), no = el("button", { type: "button" }, "Cancel");
     const place = el("div", { class: "card info", hidden: true });
     const form = el("form", { method: "dialog" }, el("h2", { id: "replay-title" }, "Replay " + what + "?"),
       el("p", {}, "Each goes back to its queue with its exact body and is handled again; mend the cause first. A message that fails again comes back here."),
