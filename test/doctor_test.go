@@ -2,6 +2,7 @@ package test_test
 
 import (
 	"encoding/json"
+	"encoding/pem"
 	"fmt"
 	"net"
 	"net/http"
@@ -36,6 +37,7 @@ func TestDoctorOnAzurite(t *testing.T) {
 		return fmt.Sprintf("endpoint: %q\n    accountKey: %q", endpoint, key)
 	}
 	wrongKey := "F" + peer.AccountKey[1:]
+	secure, trust := behindTLS(t, azurite.QueueURL())
 
 	for name, tt := range map[string]struct {
 		account, queues string
@@ -55,10 +57,14 @@ func TestDoctorOnAzurite(t *testing.T) {
 		"a table that is made when it is needed": {good, keeping(azurite.TableURL(), true), 0, nil},
 		"a missing table":                        {good, keeping(azurite.TableURL(), false), 1, map[string]string{"missing_table": "set failureRecords.createTable"}},
 		"a missing queue":                        {good, "queues: [{name: invoices}]", 1, map[string]string{"missing_queue": "az storage queue create --name invoices"}},
-		"a closed port":                          {keyed("http://"+closedPort(t)+"/"+peer.AccountName, peer.AccountKey), consumed, 1, map[string]string{"connection_refused": "check host and port"}},
+		"an identity that gets no token": {
+			fmt.Sprintf("endpoint: %q\n    identity: {type: workload}", secure), consumed, 1,
+			map[string]string{"no_token": `the pod must carry the label azure.workload.identity/use: "true"`},
+		},
+		"a closed port": {keyed("http://"+closedPort(t)+"/"+peer.AccountName, peer.AccountKey), consumed, 1, map[string]string{"connection_refused": "check host and port"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := run(t, nil, "doctor", "-c", writeConfig(t, tt.account, tt.queues), "-o", "json")
+			r := run(t, []string{"SSL_CERT_FILE=" + trust}, "doctor", "-c", writeConfig(t, tt.account, tt.queues), "-o", "json")
 			if r.status != tt.status {
 				t.Errorf("exit status %d, want %d\n%s%s", r.status, tt.status, r.stdout, r.stderr)
 			}
@@ -134,22 +140,40 @@ func readOnly(t *testing.T) string {
 // refuses nothing either, so that it is the Date alone that tells.
 func skewed(t *testing.T, target string, by time.Duration) string {
 	t.Helper()
+	proxy, path := proxyTo(t, target)
+	proxy.ModifyResponse = func(r *http.Response) error {
+		r.Header.Set("Date", time.Now().Add(by).UTC().Format(http.TimeFormat))
+		return nil
+	}
+	server := httptest.NewServer(proxy)
+	t.Cleanup(server.Close)
+	return server.URL + path
+}
+
+// behindTLS is Azurite behind TLS, without which no token would be sent, and a file with the certificate.
+func behindTLS(t *testing.T, target string) (endpoint, trust string) {
+	t.Helper()
+	proxy, path := proxyTo(t, target)
+	server := httptest.NewTLSServer(proxy)
+	t.Cleanup(server.Close)
+	trust = filepath.Join(t.TempDir(), "ca.pem")
+	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	if err := os.WriteFile(trust, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return server.URL + path, trust
+}
+
+// proxyTo is a proxy for a URL, and the URL's path.
+func proxyTo(t *testing.T, target string) (proxy *httputil.ReverseProxy, path string) {
+	t.Helper()
 	u, err := url.Parse(target)
 	if err != nil {
 		t.Fatal(err)
 	}
-	proxy := &httputil.ReverseProxy{
-		Rewrite: func(r *httputil.ProxyRequest) {
-			r.Out.URL.Scheme, r.Out.URL.Host, r.Out.Host = u.Scheme, u.Host, u.Host
-		},
-		ModifyResponse: func(r *http.Response) error {
-			r.Header.Set("Date", time.Now().Add(by).UTC().Format(http.TimeFormat))
-			return nil
-		},
-	}
-	server := httptest.NewServer(proxy)
-	t.Cleanup(server.Close)
-	return server.URL + u.Path
+	return &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+		r.Out.URL.Scheme, r.Out.URL.Host, r.Out.Host = u.Scheme, u.Host, u.Host
+	}}, u.Path
 }
 
 // closedPort is an address at which nothing listens.
