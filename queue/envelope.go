@@ -309,14 +309,29 @@ func (e *Envelope) compressed() *Envelope {
 	if e.encoding != "" || e.form == bodyBlob {
 		return e
 	}
-	var b bytes.Buffer
-	z, _ := gzip.NewWriterLevel(&b, gzip.BestCompression)
-	if _, err := z.Write(e.payload); err != nil || z.Close() != nil {
+	zipped, err := zip(e.payload, gzip.DefaultCompression)
+	// The best level may take thirty times as long for a percent or two: it is for what hardly fits or hardly does not.
+	if n := base64.StdEncoding.EncodedLen(len(zipped)); err == nil && n > MaxTextBytes*15/16 && n < MaxTextBytes*17/16 {
+		zipped, err = zip(e.payload, gzip.BestCompression)
+	}
+	if err != nil {
 		return e // writing to memory does not fail
 	}
 	c := *e
-	c.form, c.encoding, c.payload = bodyBase64, encodingGzip, b.Bytes()
+	c.form, c.encoding, c.payload = bodyBase64, encodingGzip, zipped
 	return &c
+}
+
+func zip(b []byte, level int) ([]byte, error) {
+	var out bytes.Buffer
+	z, err := gzip.NewWriterLevel(&out, level)
+	if err == nil {
+		_, err = z.Write(b)
+	}
+	if err == nil {
+		err = z.Close()
+	}
+	return out.Bytes(), err
 }
 
 // encode writes the envelope. Properties it does not know follow those it knows.

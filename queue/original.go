@@ -159,29 +159,32 @@ const markRoom = 40
 
 // marked is the text of a marked copy: compressed when it is too long otherwise, then without the attempts,
 // and at last without the end of the reason.
-func (m *Message) marked(ctx context.Context, e *Envelope) (string, error) {
-	small := *e.compressed()
-	rec := *e.Record
-	if small.encoding != e.encoding && !rec.Verbatim {
-		rec.Packed = cmp.Or(rec.Packed, PackedEnvelope)
-		if bare := m.stripped(); bare.alone() {
-			rec.Packed = PackedBody
-		}
+func (m *Message) marked(ctx context.Context, e *Envelope) (text string, err error) {
+	shrink := []func(*Envelope){
+		func(*Envelope) {},
+		func(e *Envelope) {
+			small := e.compressed()
+			if small.encoding != e.encoding && !e.Record.Verbatim {
+				e.Record.Packed = cmp.Or(e.Record.Packed, PackedEnvelope)
+				if bare := m.stripped(); bare.alone() {
+					e.Record.Packed = PackedBody
+				}
+			}
+			e.form, e.encoding, e.payload = small.form, small.encoding, small.payload
+		},
+		func(e *Envelope) { e.Record.Attempts = nil },
+		func(e *Envelope) {
+			e.Record.Reason = strings.ToValidUTF8(e.Record.Reason[:max(0, len(e.Record.Reason)-markRoom)], "")
+		},
 	}
-	small.Record = &rec
-	smaller, bare := small, rec
-	bare.Attempts = nil
-	smaller.Record = &bare
-	smallest, short := smaller, bare
-	short.Reason = strings.ToValidUTF8(short.Reason[:max(0, len(short.Reason)-markRoom)], "")
-	smallest.Record = &short
-	var err error
-	for _, try := range []*Envelope{e, &small, &smaller, &smallest} {
+	try, rec := *e, *e.Record
+	try.Record = &rec
+	for _, step := range shrink {
+		step(&try)
 		var w wire
 		if w, err = m.q.wire(ctx); err != nil {
 			return "", err
 		}
-		var text string
 		if text, err = w.text(try.encode()); err != nil {
 			return "", err
 		}
