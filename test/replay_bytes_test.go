@@ -85,17 +85,25 @@ func TestEveryByteSurvivesTriage(t *testing.T) {
 			service := queuetest.New(queuetest.Options{})
 			server := httptest.NewServer(service)
 			defer server.Close()
-			surviveTriage(t, service.ConnectionStringAt(server.URL), encoding, n)
+			surviveTriage(t, service.ConnectionStringAt(server.URL), encoding, n, false)
 		})
 	}
 }
 
-// The same where a message costs real storage's time.
-func TestEveryByteSurvivesTriageOnAzurite(t *testing.T) {
-	surviveTriage(t, peer.Azurite(t).ConnectionString(), queue.EncodingNone, 60)
+// The same where a running qwatch does it all.
+func TestEveryByteSurvivesTriageThroughTheServer(t *testing.T) {
+	service := queuetest.New(queuetest.Options{})
+	server := httptest.NewServer(service)
+	defer server.Close()
+	surviveTriage(t, service.ConnectionStringAt(server.URL), queue.EncodingNone, 1000, true)
 }
 
-func surviveTriage(t *testing.T, connection string, encoding queue.Encoding, n int) {
+// The same where a message costs real storage's time.
+func TestEveryByteSurvivesTriageOnAzurite(t *testing.T) {
+	surviveTriage(t, peer.Azurite(t).ConnectionString(), queue.EncodingNone, 60, false)
+}
+
+func surviveTriage(t *testing.T, connection string, encoding queue.Encoding, n int, through bool) {
 	account, err := queue.NewAccount(queue.AccountConfig{Name: "test", ConnectionString: queue.Secret(connection)})
 	if err != nil {
 		t.Fatal(err)
@@ -129,9 +137,13 @@ func surviveTriage(t *testing.T, connection string, encoding queue.Encoding, n i
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	env := []string{"ORDERS_CONNECTION_STRING=" + connection, "QWATCH_CONFIG=" + config}
+	if through {
+		_, env = serveOperator(t, connection)
+	}
 	qwatch := func(args ...string) string {
 		t.Helper()
-		r := run(t, []string{"ORDERS_CONNECTION_STRING=" + connection, "QWATCH_CONFIG=" + config}, append([]string{"poison"}, args...)...)
+		r := run(t, env, append([]string{"poison"}, args...)...)
 		if r.status != 0 {
 			t.Fatalf("qwatch poison %q: status %d\n%s", args, r.status, r.stderr)
 		}

@@ -140,12 +140,8 @@ func replayHere(t *testing.T, connection string) replaying {
 // replayThere replays through a running qwatch.
 func replayThere(t *testing.T, connection string) replaying {
 	t.Helper()
-	tokens := filepath.Join(t.TempDir(), "tokens.yaml")
-	if err := os.WriteFile(tokens, []byte("- {name: ann, role: operator, token: ann-is-an-operator}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	qwatch := serveWith(t, replayConfig, "tokensFile: "+tokens, "ORDERS_CONNECTION_STRING="+connection)
-	_, wait := replayBegins(t, []string{"QWATCH_SERVER=" + qwatch.main, "QWATCH_TOKEN=ann-is-an-operator"})
+	qwatch, env := serveOperator(t, connection)
+	_, wait := replayBegins(t, env)
 	return replaying{qwatch.Kill, func() (string, string, error) {
 		stdout, stderr, err := wait()
 		if err != nil && !strings.Contains(stderr, "broke off") {
@@ -153,6 +149,17 @@ func replayThere(t *testing.T, connection string) replaying {
 		}
 		return stdout, stderr, err
 	}}
+}
+
+// serveOperator starts a qwatch with an operator, and returns it with the environment of a command that asks it.
+func serveOperator(t *testing.T, connection string) (*service, []string) {
+	t.Helper()
+	tokens := filepath.Join(t.TempDir(), "tokens.yaml")
+	if err := os.WriteFile(tokens, []byte("- {name: ann, role: operator, token: ann-is-an-operator}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	qwatch := serveWith(t, replayConfig, "tokensFile: "+tokens, "ORDERS_CONNECTION_STRING="+connection)
+	return qwatch, []string{"QWATCH_SERVER=" + qwatch.main, "QWATCH_TOKEN=ann-is-an-operator"}
 }
 
 func replayBegins(t *testing.T, env []string) (*exec.Cmd, func() (stdout, stderr string, err error)) {

@@ -78,12 +78,7 @@ func TestVerifyOnAzurite(t *testing.T) {
 func TestVerifyThroughTheServerOnAzurite(t *testing.T) {
 	azurite := peer.Azurite(t)
 	account := openAccount(t, azurite)
-	tokens := filepath.Join(t.TempDir(), "tokens.yaml")
-	if err := os.WriteFile(tokens, []byte("- {name: ann, role: operator, token: ann-is-an-operator}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	qwatch := serveWith(t, replayConfig, "tokensFile: "+tokens, "ORDERS_CONNECTION_STRING="+azurite.ConnectionString())
-	env := []string{"QWATCH_SERVER=" + qwatch.main, "QWATCH_TOKEN=ann-is-an-operator"}
+	_, env := serveOperator(t, azurite.ConnectionString())
 	temporary := func() (n int) {
 		for _, err := range account.Queues(t.Context(), queue.ListOptions{Prefix: "qwatch-verify-"}) {
 			if err != nil {
