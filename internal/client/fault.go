@@ -124,7 +124,7 @@ func unaskedCure(err error) string {
 		return "is the name in --server right, and known here?"
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "is it running? --server has to name its main listener"
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+	case strings.Contains(text, "server closed idle connection"), strings.Contains(text, "malformed HTTP"), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
 		return "it ended, or speaks no HTTP: is it qwatch's main listener? run it again when it is back"
 	}
 	return ""
