@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"text/tabwriter"
 	"time"
 
 	"github.com/qwatch/qwatch/internal/app"
@@ -168,21 +167,7 @@ func (c *cli) showOnServer(ctx context.Context, cl *client.Client, account, name
 }
 
 func (d watchedDescription) text(w io.Writer) {
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	line := func(name string, value any) { fmt.Fprintf(tw, "%s\t%s\n", name, clean(fmt.Sprint(value))) }
-	line("queue", d.Account+"/"+d.Queue)
-	line("status", d.Status)
-	line("mode", d.Mode)
-	line("messages", number(d.ApproximateMessages))
-	line("visible", visible(d.Depth))
-	line("oldest visible", age(d.OldestVisibleSeconds, d.VisibleSaturated))
-	if d.PoisonQueue != "" {
-		line("poison queue", d.PoisonQueue)
-		line("poison messages", number(d.PoisonMessages))
-		line("oldest poison", age(d.OldestPoisonSeconds, d.PoisonSaturated))
-	}
-	d.Trend.lines(line)
-	line("storage account", d.StorageAccount)
+	tw, line := queueLines(w, d.judged, d.Mode, d.StorageAccount)
 	if s := d.LastSuccessAgeSec; s != nil {
 		line("last polled", brief(time.Duration(*s*float64(time.Second)))+" ago")
 	}

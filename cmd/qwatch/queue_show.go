@@ -104,22 +104,28 @@ func (c *cli) queueShow(ctx context.Context, fleet *app.Fleet, q app.FleetQueue,
 	return d.Err()
 }
 
-func (d queueDescription) text(w io.Writer) {
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	line := func(name string, value any) { fmt.Fprintf(tw, "%s\t%s\n", name, clean(fmt.Sprint(value))) }
-	line("queue", d.Account+"/"+d.Queue)
-	line("status", d.Status)
-	line("mode", d.Mode)
-	line("messages", number(d.ApproximateMessages))
-	line("visible", visible(d.Depth))
-	line("oldest visible", age(d.OldestVisibleSeconds, d.VisibleSaturated))
-	if d.PoisonQueue != "" {
-		line("poison queue", d.PoisonQueue)
-		line("poison messages", number(d.PoisonMessages))
-		line("oldest poison", age(d.OldestPoisonSeconds, d.PoisonSaturated))
+// queueLines begins the table of one queue with what is known of it from anywhere.
+func queueLines(w io.Writer, q judged, mode, storageAccount string) (tw *tabwriter.Writer, line func(name string, value any)) {
+	tw = tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	line = func(name string, value any) { fmt.Fprintf(tw, "%s\t%s\n", name, clean(fmt.Sprint(value))) }
+	line("queue", q.Account+"/"+q.Queue)
+	line("status", q.Status)
+	line("mode", mode)
+	line("messages", number(q.ApproximateMessages))
+	line("visible", visible(q.Depth))
+	line("oldest visible", age(q.OldestVisibleSeconds, q.VisibleSaturated))
+	if q.PoisonQueue != "" {
+		line("poison queue", q.PoisonQueue)
+		line("poison messages", number(q.PoisonMessages))
+		line("oldest poison", age(q.OldestPoisonSeconds, q.PoisonSaturated))
 	}
-	d.Trend.lines(line)
-	line("storage account", d.StorageAccount)
+	q.Trend.lines(line)
+	line("storage account", storageAccount)
+	return tw, line
+}
+
+func (d queueDescription) text(w io.Writer) {
+	tw, line := queueLines(w, d.judged, d.Mode, d.StorageAccount)
 	line("endpoint", d.Endpoint)
 	for _, k := range slices.Sorted(maps.Keys(d.Metadata)) {
 		line("metadata "+clean(k), d.Metadata[k])
