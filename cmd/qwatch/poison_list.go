@@ -72,6 +72,15 @@ func (c *cli) poisonList(ctx context.Context, t triager, cmd triage.Command) err
 
 // poisonStream prints entries as they come.
 func (c *cli) poisonStream(ctx context.Context, t triager, cmd triage.Command) error {
+	summary, err := c.eachEntry(ctx, t, cmd, func(e triage.Entry) error {
+		return c.printJSON(poisonEntry{e.Entry, e.Payload}, "")
+	})
+	c.partial(t, true, summary)
+	return err
+}
+
+// eachEntry calls see with every entry once, and shows how far it is. The summary is what came until an error.
+func (c *cli) eachEntry(ctx context.Context, t triager, cmd triage.Command, see func(triage.Entry) error) (triage.Summary, error) {
 	seen := map[string]struct{}{}
 	var summary triage.Summary
 	bar := c.progress()
@@ -87,13 +96,11 @@ func (c *cli) poisonStream(ctx context.Context, t triager, cmd triage.Command) e
 				return nil
 			}
 			seen[id] = struct{}{}
-			return c.printJSON(poisonEntry{e.Entry.Entry, e.Entry.Payload}, "")
+			return see(*e.Entry)
 		}
 		return nil
 	})
-	bar.end()
-	c.partial(t, true, summary)
-	return err
+	return summary, err
 }
 
 // poisonGroup is what `poison list --groups` prints for a category and a reason.
@@ -114,43 +121,27 @@ func (c *cli) poisonGroups(ctx context.Context, t triager, cmd triage.Command) e
 		reason   string
 	}
 	groups := map[key]*poisonGroup{}
-	seen := map[string]struct{}{}
-	var summary triage.Summary
-	bar := c.progress()
-	defer bar.end()
 	ctx, cancel := c.bounded(ctx, cmd)
 	defer cancel()
-	err := t.run(ctx, cmd, func(e triage.Event) error {
-		bar.event(e)
-		switch {
-		case e.Summary != nil:
-			summary = *e.Summary
-		case e.Entry != nil:
-			id := e.Entry.Queue + "/" + e.Entry.MessageID
-			if _, again := seen[id]; again {
-				return nil
-			}
-			seen[id] = struct{}{}
-			k, at := key{e.Entry.Category, e.Entry.Reason}, e.Entry.Time()
-			if groups[k] == nil && len(groups) >= maxGroups {
-				k.reason = "(other reasons)"
-			}
-			g := groups[k]
-			if g == nil {
-				g = &poisonGroup{Category: k.category, Reason: k.reason, Oldest: at, Newest: at}
-				groups[k] = g
-			}
-			g.Messages++
-			if at.Before(g.Oldest) {
-				g.Oldest = at
-			}
-			if at.After(g.Newest) {
-				g.Newest = at
-			}
+	summary, err := c.eachEntry(ctx, t, cmd, func(e triage.Entry) error {
+		k, at := key{e.Category, e.Reason}, e.Time()
+		if groups[k] == nil && len(groups) >= maxGroups {
+			k.reason = "(other reasons)"
+		}
+		g := groups[k]
+		if g == nil {
+			g = &poisonGroup{Category: k.category, Reason: k.reason, Oldest: at, Newest: at}
+			groups[k] = g
+		}
+		g.Messages++
+		if at.Before(g.Oldest) {
+			g.Oldest = at
+		}
+		if at.After(g.Newest) {
+			g.Newest = at
 		}
 		return nil
 	})
-	bar.end()
 	if err != nil {
 		return err
 	}
