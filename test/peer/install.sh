@@ -26,19 +26,25 @@ need() { command -v "$1" >/dev/null 2>&1 || die "$1 is missing: $2"; }
 # version PROGRAM ARGS…: the first line a program says about itself, or nothing.
 version() { "$@" 2>&1 | head -n 1 || true; }
 
+# from_npm FOLDER PACKAGE@VERSION…: the packages from npm, all of them or no folder.
+from_npm() {
+  local folder=$1
+  shift
+  need npm "install npm, which $* come by"
+  say "installing $*"
+  rm -rf "$folder" "$folder.part"
+  mkdir -p "$folder.part"
+  npm install --no-save --no-audit --no-fund --no-package-lock --loglevel=error --prefix "$folder.part" "$@" >"$cache/npm.log" 2>&1 </dev/null ||
+    { cat "$cache/npm.log" >&2; die "npm could not install $*"; }
+  mv "$folder.part" "$folder"
+}
+
 azurite_is() { version node "$1/node_modules/azurite/dist/src/azurite.js" --version; }
 
 install_azurite() {
   need node "install Node.js 20 or later"
   if [[ $(azurite_is "$azurite") != "$azurite_version" ]]; then
-    need npm "install npm, which Azurite comes by"
-    say "installing azurite@$azurite_version (about a minute)"
-    rm -rf "$azurite" "$azurite.part"
-    mkdir -p "$azurite.part"
-    npm install --no-save --no-audit --no-fund --no-package-lock --loglevel=error \
-      --prefix "$azurite.part" "azurite@$azurite_version" >"$cache/npm.log" 2>&1 </dev/null ||
-      { cat "$cache/npm.log" >&2; die "npm could not install azurite@$azurite_version"; }
-    mv "$azurite.part" "$azurite"
+    from_npm "$azurite" "azurite@$azurite_version" # about a minute
   fi
   [[ $(azurite_is "$azurite") == "$azurite_version" ]] ||
     die "azurite in $azurite does not answer --version with $azurite_version: $(azurite_is "$azurite")"
@@ -211,13 +217,7 @@ browser_is() {
 
 install_browser() {
   if [[ $(browser_is "$browser") != "$playwright_version-$axe_version" ]]; then
-    say "installing playwright-core@$playwright_version and axe-core@$axe_version"
-    rm -rf "$browser" "$browser.part"
-    mkdir -p "$browser.part"
-    npm install --no-save --no-audit --no-fund --no-package-lock --ignore-scripts --loglevel=error \
-      --prefix "$browser.part" "playwright-core@$playwright_version" "axe-core@$axe_version" >"$cache/npm.log" 2>&1 </dev/null ||
-      { cat "$cache/npm.log" >&2; die "npm could not install playwright-core and axe-core"; }
-    mv "$browser.part" "$browser"
+    npm_config_ignore_scripts=true from_npm "$browser" "playwright-core@$playwright_version" "axe-core@$axe_version"
     ln -sfn "${browser##*/}" "$cache/browser"
   fi
   [[ $(browser_is "$browser") == "$playwright_version-$axe_version" ]] || die "playwright-core and axe-core in $browser are not whole"
@@ -234,13 +234,7 @@ schema_is() {
 
 install_schema() {
   if [[ $(schema_is "$schema") != "$schema_version-$typescript_version" ]]; then
-    say "installing @grafana/schema@$schema_version and typescript@$typescript_version"
-    rm -rf "$schema" "$schema.part"
-    mkdir -p "$schema.part"
-    npm install --no-save --no-audit --no-fund --no-package-lock --ignore-scripts --loglevel=error \
-      --prefix "$schema.part" "@grafana/schema@$schema_version" "typescript@$typescript_version" >"$cache/npm.log" 2>&1 </dev/null ||
-      { cat "$cache/npm.log" >&2; die "npm could not install @grafana/schema and typescript"; }
-    mv "$schema.part" "$schema"
+    npm_config_ignore_scripts=true from_npm "$schema" "@grafana/schema@$schema_version" "typescript@$typescript_version"
     ln -sfn "${schema##*/}" "$cache/grafana-schema"
   fi
   [[ $(schema_is "$schema") == "$schema_version-$typescript_version" ]] || die "@grafana/schema and typescript in $schema are not whole"
