@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"cmp"
 	"encoding/base64"
 	"net/http"
 	"strings"
@@ -192,30 +193,28 @@ func (e *env) credential() *azqueue.SharedKeyCredential {
 	return cred
 }
 
-// accountSAS signs v; by default for an hour, and for http as well.
+// usual fills in what a SAS does not say: that it is good for an hour, and for http as well.
+func (e *env) usual(expiry *time.Time, protocol *sas.Protocol) {
+	if expiry.IsZero() {
+		*expiry = e.target.Now().Add(time.Hour)
+	}
+	*protocol = cmp.Or(*protocol, sas.ProtocolHTTPSandHTTP)
+}
+
+// accountSAS signs v, with what is usual.
 func (e *env) accountSAS(v sas.AccountSignatureValues) string {
 	e.Helper()
-	if v.ExpiryTime.IsZero() {
-		v.ExpiryTime = e.target.Now().Add(time.Hour)
-	}
-	if v.Protocol == "" {
-		v.Protocol = sas.ProtocolHTTPSandHTTP
-	}
+	e.usual(&v.ExpiryTime, &v.Protocol)
 	p, err := v.SignWithSharedKey(e.credential())
 	e.must(err)
 	return p.Encode()
 }
 
-// serviceSAS signs v for the case's queue.
+// serviceSAS signs v for the case's queue, with what is usual.
 func (e *env) serviceSAS(v sas.QueueSignatureValues) string {
 	e.Helper()
 	v.QueueName = e.name
-	if v.ExpiryTime.IsZero() {
-		v.ExpiryTime = e.target.Now().Add(time.Hour)
-	}
-	if v.Protocol == "" {
-		v.Protocol = sas.ProtocolHTTPSandHTTP
-	}
+	e.usual(&v.ExpiryTime, &v.Protocol)
 	p, err := v.SignWithSharedKey(e.credential())
 	e.must(err)
 	return p.Encode()
