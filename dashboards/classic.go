@@ -161,20 +161,26 @@ func (t target) query(i int) *prometheus.Dataquery {
 	return q
 }
 
+// colouring is how values get their colours, a mode that both shapes know, and the colour where it is a fixed one.
+func (p panel) colouring() (mode string, fixed *string) {
+	switch {
+	case p.field.colour != "":
+		return string(dashboard.FieldColorModeIdFixed), &p.field.colour
+	case len(p.field.steps) > 0 && p.plugin != pluginSeries:
+		return string(dashboard.FieldColorModeIdThresholds), nil
+	default:
+		return string(dashboard.FieldColorModeIdPaletteClassicByName), nil
+	}
+}
+
 func (p panel) classicField() *dashboard.FieldConfigSource {
 	f := p.field
 	d := dashboard.FieldConfig{Unit: &f.unit, Decimals: f.decimals, Min: f.min, Max: f.max, Custom: p.custom}
 	if f.empty != "" {
 		d.NoValue = &f.empty
 	}
-	switch {
-	case f.colour != "":
-		d.Color = &dashboard.FieldColor{Mode: dashboard.FieldColorModeIdFixed, FixedColor: &f.colour}
-	case len(f.steps) > 0 && p.plugin != pluginSeries:
-		d.Color = &dashboard.FieldColor{Mode: dashboard.FieldColorModeIdThresholds}
-	default:
-		d.Color = &dashboard.FieldColor{Mode: dashboard.FieldColorModeIdPaletteClassicByName}
-	}
+	mode, fixed := p.colouring()
+	d.Color = &dashboard.FieldColor{Mode: dashboard.FieldColorModeId(mode), FixedColor: fixed}
 	if len(f.steps) > 0 {
 		d.Thresholds = &dashboard.ThresholdsConfig{Mode: dashboard.ThresholdsModeAbsolute}
 		for i, s := range f.steps {

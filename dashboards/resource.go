@@ -138,14 +138,8 @@ func (p panel) resourceField() dashboardv2.FieldConfigSource {
 	if f.empty != "" {
 		d.NoValue = &f.empty
 	}
-	switch {
-	case f.colour != "":
-		d.Color = &dashboardv2.FieldColor{Mode: dashboardv2.FieldColorModeIdFixed, FixedColor: &f.colour}
-	case len(f.steps) > 0 && p.plugin != pluginSeries:
-		d.Color = &dashboardv2.FieldColor{Mode: dashboardv2.FieldColorModeIdThresholds}
-	default:
-		d.Color = &dashboardv2.FieldColor{Mode: dashboardv2.FieldColorModeIdPaletteClassicByName}
-	}
+	mode, fixed := p.colouring()
+	d.Color = &dashboardv2.FieldColor{Mode: dashboardv2.FieldColorModeId(mode), FixedColor: fixed}
 	if len(f.steps) > 0 {
 		d.Thresholds = &dashboardv2.ThresholdsConfig{Mode: dashboardv2.ThresholdsModeAbsolute}
 		for i, s := range f.steps {
