@@ -219,10 +219,10 @@ func TestDrillKEDABehindTLS(t *testing.T) {
 	client := kedaClient(t)
 	azurite := peer.Azurite(t)
 	send(t, createQueue(t, openAccount(t, azurite), "orders"), bodies("order", 3, marker))
-	ca := newAuthority(t)
+	ca := peer.NewAuthority(t)
 	files := map[string]string{}
-	server, serverKey := ca.issue(t)
-	for name, text := range map[string]string{"ca.pem": ca.pem, "cert.pem": server, "key.pem": serverKey} {
+	server, serverKey := ca.Issue(t)
+	for name, text := range map[string]string{"ca.pem": ca.PEM, "cert.pem": server, "key.pem": serverKey} {
 		files[name] = filepath.Join(t.TempDir(), name)
 		if err := os.WriteFile(files[name], []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -233,14 +233,14 @@ func TestDrillKEDABehindTLS(t *testing.T) {
 	eventually(t, 20*time.Second, "the queue has been polled", func() bool {
 		return scrapeOf(t, s).is(3, "queue_approximate_messages", "queue_name", "orders", "queue_kind", "main")
 	})
-	cert, key := ca.issue(t)
+	cert, key := ca.Issue(t)
 	good, anonymous, plain := external(s, "orders", "all"), external(s, "orders", "all"), external(s, "orders", "all")
-	good.Auth = map[string]string{"caCert": ca.pem, "tlsClientCert": cert, "tlsClientKey": key}
-	anonymous.Auth = map[string]string{"caCert": ca.pem}
+	good.Auth = map[string]string{"caCert": ca.PEM, "tlsClientCert": cert, "tlsClientKey": key}
+	anonymous.Auth = map[string]string{"caCert": ca.PEM}
 	stranger := external(s, "orders", "all")
-	other := newAuthority(t)
-	otherCert, otherKey := other.issue(t)
-	stranger.Auth = map[string]string{"caCert": ca.pem, "tlsClientCert": otherCert, "tlsClientKey": otherKey}
+	other := peer.NewAuthority(t)
+	otherCert, otherKey := other.Issue(t)
+	stranger.Auth = map[string]string{"caCert": ca.PEM, "tlsClientCert": otherCert, "tlsClientKey": otherKey}
 	for i, r := range askKEDA(t, client, good, anonymous, plain, stranger) {
 		if ok := i == 0; ok != (r.Error == "" && r.Value == 3 && r.Active) {
 			t.Errorf("%d: %+v", i, r)

@@ -20,13 +20,13 @@ func TestDrillKEDASignsInToTheAPI(t *testing.T) {
 	client := kedaClient(t)
 	azurite := peer.Azurite(t)
 	send(t, createQueue(t, openAccount(t, azurite), "orders"), bodies("order", 3, marker))
-	ca, dir := newAuthority(t), t.TempDir()
-	server, serverKey := ca.issue(t)
+	ca, dir := peer.NewAuthority(t), t.TempDir()
+	server, serverKey := ca.Issue(t)
 	// let-keda-in
 	const web = `tls_server_config: {cert_file: cert.pem, key_file: key.pem, client_ca_file: ca.pem, client_auth_type: RequireAndVerifyClientCert}
 basic_auth_users: {keda: $2a$04$FbxB5geh.INDKm21Cd1jZOmubKzViTWNZhkExrPHa.CoFolYHcQXe}
 `
-	for name, text := range map[string]string{"ca.pem": ca.pem, "cert.pem": server, "key.pem": serverKey, "web.yaml": web} {
+	for name, text := range map[string]string{"ca.pem": ca.PEM, "cert.pem": server, "key.pem": serverKey, "web.yaml": web} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -37,8 +37,8 @@ basic_auth_users: {keda: $2a$04$FbxB5geh.INDKm21Cd1jZOmubKzViTWNZhkExrPHa.CoFolY
 	if r.status != 0 || strings.Contains(r.stderr, "webConfigFile") {
 		t.Fatalf("status %d\n%s", r.status, r.stderr)
 	}
-	cert, key := ca.issue(t)
-	all := map[string]string{"ca": ca.pem, "cert": cert, "key": key, "username": "keda", "password": "let-keda-in"}
+	cert, key := ca.Issue(t)
+	all := map[string]string{"ca": ca.PEM, "cert": cert, "key": key, "username": "keda", "password": "let-keda-in"}
 	for parameter := range all {
 		if !strings.Contains(r.stdout, "parameter: "+parameter+"\n") {
 			t.Errorf("the TriggerAuthentication lacks %s:\n%s", parameter, r.stdout)
