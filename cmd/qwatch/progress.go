@@ -39,7 +39,10 @@ func (p *progress) event(e triage.Event) {
 	}
 }
 
-const barWidth = 24
+const (
+	barWidth        = 24
+	longestEstimate = 1000 * 24 * time.Hour // beyond, it is no help
+)
 
 // show draws the bar, with the rate and an estimate of the time left.
 func (p *progress) show(doing string, done, of int64) {
@@ -49,14 +52,14 @@ func (p *progress) show(doing string, done, of int64) {
 	of = max(of, done)
 	full := barWidth
 	if of > 0 {
-		full = int(done * barWidth / of)
+		full = int(float64(done) / float64(of) * barWidth)
 	}
 	s := fmt.Sprintf("%s [%s%s] %d/%d", doing, strings.Repeat("#", full), strings.Repeat(".", barWidth-full), done, of)
 	if took := p.now().Sub(p.since); took > time.Second && done > p.start {
 		rate := float64(done-p.start) / took.Seconds()
 		s += fmt.Sprintf("  %.4g/s", rate)
-		if left := of - done; left > 0 {
-			s += "  " + brief(time.Duration(float64(left)/rate*float64(time.Second))) + " left"
+		if left := float64(of-done) / rate; left > 0 && left < longestEstimate.Seconds() {
+			s += "  " + brief(time.Duration(left*float64(time.Second))) + " left"
 		}
 	}
 	p.line(s)

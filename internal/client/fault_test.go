@@ -170,7 +170,7 @@ func TestWhoCannotBeAskedIsToldWithTheCure(t *testing.T) {
 		"it wants a client's certificate":  {client.Config{URL: demanding.URL, CAFile: ca(demanding)}, []string{"it wants a certificate of a client", "--server-cert and --server-key"}},
 		"it speaks TLS older than allowed": {client.Config{URL: old.URL, CAFile: ca(old)}, []string{"it speaks TLS older than 1.2"}},
 		"nobody knows its name":            {client.Config{URL: "http://no-such-host.invalid:9780"}, []string{"no-such-host.invalid", "is the name in --server right"}},
-		"it ends each connection": {client.Config{URL: "http://" + listen(t, func(c net.Conn) { _ = c.Close() })}, []string{"it ended, or speaks no HTTP"}},
+		"it ends each connection":          {client.Config{URL: "http://" + listen(t, func(c net.Conn) { _ = c.Close() })}, []string{"it ended, or speaks no HTTP"}},
 		"it speaks something else": {
 			client.Config{URL: "http://" + listen(t, func(c net.Conn) {
 				_, _ = bufio.NewReader(c).ReadString('\n')
