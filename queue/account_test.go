@@ -117,10 +117,7 @@ func TestEndpoints(t *testing.T) {
 				return
 			}
 			cfg.Name = "acct"
-			a, err := queue.NewAccount(cfg)
-			if err != nil {
-				t.Fatal(err)
-			}
+			a := account(t, cfg)
 			if a.URL() != c.url || a.StorageAccount() != c.storage {
 				t.Errorf("got %s, account %s; want %s, %s", a.URL(), a.StorageAccount(), c.url, c.storage)
 			}
@@ -202,10 +199,7 @@ func TestConnectionStrings(t *testing.T) {
 				return
 			}
 			cfg.Name = "acct"
-			a, err := queue.NewAccount(cfg)
-			if err != nil {
-				t.Fatal(err)
-			}
+			a := account(t, cfg)
 			if a.URL() != c.url {
 				t.Errorf("got %s, want %s", a.URL(), c.url)
 			}
@@ -347,14 +341,11 @@ func TestFaultsOfEndpointAndSecretAreBothTold(t *testing.T) {
 }
 
 func TestQueueNameMustNotContradictTheURL(t *testing.T) {
-	a, err := queue.NewAccount(queue.AccountConfig{Name: "acct", Endpoint: "https://acct.queue.core.windows.net/orders/", AccountKey: key})
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := account(t, queue.AccountConfig{Name: "acct", Endpoint: "https://acct.queue.core.windows.net/orders/", AccountKey: key})
 	if _, err := a.Queue("orders", queue.Config{}); err != nil {
 		t.Errorf("the URL's own queue: %v", err)
 	}
-	_, err = a.Queue("bills", queue.Config{})
+	_, err := a.Queue("bills", queue.Config{})
 	want := `queue acct/bills: the account's endpoint is the URL of queue "orders": end the endpoint after the host, or name that queue`
 	if message(err) != want {
 		t.Errorf("\n got %v\nwant %s", err, want)
@@ -363,10 +354,7 @@ func TestQueueNameMustNotContradictTheURL(t *testing.T) {
 
 func TestAccountPrintsItsNameOnly(t *testing.T) {
 	var b strings.Builder
-	a, err := queue.NewAccount(queue.AccountConfig{Name: "acct", ConnectionString: "AccountName=acct;AccountKey=" + key, Logger: slog.New(slog.NewTextHandler(&b, nil))})
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := account(t, queue.AccountConfig{Name: "acct", ConnectionString: "AccountName=acct;AccountKey=" + key, Logger: slog.New(slog.NewTextHandler(&b, nil))})
 	q, err := a.Queue("orders", queue.Config{})
 	if err != nil {
 		t.Fatal(err)

@@ -35,13 +35,7 @@ func receives(t *testing.T, cfg queue.Config, run func(f *fixture)) []float64 {
 		if err != nil {
 			t.Fatal(err)
 		}
-		q, err := acct.Queue("orders", cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := q.Create(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		q := created(t, acct, cfg)
 		run(&fixture{T: t, srv: srv, acct: acct, q: q, ctx: t.Context()})
 	})
 	return at
@@ -100,13 +94,7 @@ func TestAllLogsAnOutageOnceWhenNobodyIsTold(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		q, err := acct.Queue("orders", queue.Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := q.Create(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		q := created(t, acct, queue.Config{})
 		time.AfterFunc(time.Minute, srv.Inject(queuetest.Fault{Operation: queuetest.OpReceive, Status: 500}))
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 		defer cancel()

@@ -223,10 +223,7 @@ func TestNoSecretInErrorsAndLogs(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var l logs
-			a, err := queue.NewAccount(queue.AccountConfig{Name: "acct", Endpoint: "https://acct.queue.core.windows.net", SAS: accountSAS, Transport: transport, Logger: l.logger()})
-			if err != nil {
-				t.Fatal(err)
-			}
+			a := account(t, queue.AccountConfig{Name: "acct", Endpoint: "https://acct.queue.core.windows.net", SAS: accountSAS, Transport: transport, Logger: l.logger()})
 			q, err := a.Queue("orders", queue.Config{})
 			if err != nil {
 				t.Fatal(err)

@@ -14,17 +14,8 @@ func TestGateIsAskedBeforeEveryTry(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := queuetest.New(queuetest.Options{})
-		acct, err := queue.NewAccount(queue.AccountConfig{Name: "acct", ConnectionString: queue.Secret(s.ConnectionString()), Transport: s})
-		if err != nil {
-			t.Fatal(err)
-		}
-		q, err := acct.Queue("orders", queue.Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := q.Create(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		acct := account(t, queue.AccountConfig{Name: "acct", ConnectionString: queue.Secret(s.ConnectionString()), Transport: s})
+		q := created(t, acct, queue.Config{})
 		s.Inject(queuetest.Fault{Operation: queuetest.OpPeek, Status: 500, Times: 2})
 		s.ResetCounts()
 		asked, closed := 0, errors.New("closed")

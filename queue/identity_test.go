@@ -144,10 +144,7 @@ func TestIdentitiesAskTheRightAuthorityForTheRightScope(t *testing.T) {
 				t.Setenv(k, v)
 			}
 			var e entra
-			a, err := queue.NewAccount(queue.AccountConfig{Name: "acct", Endpoint: c.endpoint, Identity: &c.id, Transport: &e})
-			if err != nil {
-				t.Fatal(err)
-			}
+			a := account(t, queue.AccountConfig{Name: "acct", Endpoint: c.endpoint, Identity: &c.id, Transport: &e})
 			q, err := a.Queue("orders", queue.Config{})
 			if err != nil {
 				t.Fatal(err)
@@ -180,10 +177,7 @@ func TestWorkloadIdentityWithoutItsEnvironment(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			clearIdentityEnv(t)
-			a, err := queue.NewAccount(queue.AccountConfig{Name: "acct", Endpoint: "https://acct.queue.core.windows.net", Transport: noNetwork(t), Identity: &c.id})
-			if err != nil {
-				t.Fatal(err)
-			}
+			a := account(t, queue.AccountConfig{Name: "acct", Endpoint: "https://acct.queue.core.windows.net", Transport: noNetwork(t), Identity: &c.id})
 			q, err := a.Queue("orders", queue.Config{})
 			if err != nil {
 				t.Fatal(err)
@@ -281,10 +275,7 @@ func TestSignInErrorsShowNoQuery(t *testing.T) {
 	cred := tokenFunc(func(context.Context, policy.TokenRequestOptions) (azcore.AccessToken, error) {
 		return azcore.AccessToken{}, errors.New("get https://sts.example/token?client_secret=s3cr3t:\n\n refused")
 	})
-	a, err := queue.NewAccount(queue.AccountConfig{Name: "acct", Endpoint: "https://acct.queue.core.windows.net", Transport: noNetwork(t), Identity: &queue.Identity{Credential: cred}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := account(t, queue.AccountConfig{Name: "acct", Endpoint: "https://acct.queue.core.windows.net", Transport: noNetwork(t), Identity: &queue.Identity{Credential: cred}})
 	q, err := a.Queue("orders", queue.Config{})
 	if err != nil {
 		t.Fatal(err)

@@ -29,10 +29,7 @@ func names(t *testing.T, a *queue.Account, o queue.ListOptions) []string {
 // B78: every page of a large account, with and without a prefix.
 func TestListingPagesThroughTwelveThousandQueues(t *testing.T) {
 	srv := queuetest.New(queuetest.Options{})
-	a, err := queue.NewAccount(queue.AccountConfig{Name: "acct", ConnectionString: queue.Secret(srv.ConnectionString()), Transport: srv})
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := account(t, queue.AccountConfig{Name: "acct", ConnectionString: queue.Secret(srv.ConnectionString()), Transport: srv})
 	var want []string
 	for i := range 12_000 {
 		name := fmt.Sprintf("queue-%05d", i)
@@ -168,10 +165,7 @@ func TestNoAnswerMakesAnyOperationPanic(t *testing.T) {
 		func(*http.Request) (*http.Response, error) { return nil, nil },
 		func(*http.Request) (*http.Response, error) { return nil, errors.New("x") },
 	} {
-		a, err := queue.NewAccount(queue.AccountConfig{Name: "acct", Endpoint: "https://acct.queue.core.windows.net", AccountKey: key, Transport: nothing})
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := account(t, queue.AccountConfig{Name: "acct", Endpoint: "https://acct.queue.core.windows.net", AccountKey: key, Transport: nothing})
 		q, err := a.Queue("orders", queue.Config{})
 		if err != nil {
 			t.Fatal(err)

@@ -29,10 +29,7 @@ func each(t *testing.T, cfg queue.Config, run func(f *fixture)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		srv := queuetest.New(queuetest.Options{})
-		acct, err := queue.NewAccount(queue.AccountConfig{Name: "acct", ConnectionString: queue.Secret(srv.ConnectionString()), Transport: srv})
-		if err != nil {
-			t.Fatal(err)
-		}
+		acct := account(t, queue.AccountConfig{Name: "acct", ConnectionString: queue.Secret(srv.ConnectionString()), Transport: srv})
 		defer acct.Close()
 		q, err := acct.Queue("orders", cfg)
 		if err != nil {
@@ -233,10 +230,7 @@ func TestLostLease(t *testing.T) {
 	for _, notFound := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			srv := queuetest.New(queuetest.Options{LostLeaseNotFound: notFound})
-			acct, err := queue.NewAccount(queue.AccountConfig{Name: "acct", ConnectionString: queue.Secret(srv.ConnectionString()), Transport: srv})
-			if err != nil {
-				t.Fatal(err)
-			}
+			acct := account(t, queue.AccountConfig{Name: "acct", ConnectionString: queue.Secret(srv.ConnectionString()), Transport: srv})
 			q, err := acct.Queue("orders", queue.Config{CreateIfMissing: true})
 			if err != nil {
 				t.Fatal(err)
@@ -396,13 +390,7 @@ func TestPropertiesWithoutACountAreAnError(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		q, err := acct.Queue("orders", queue.Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := q.Create(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		q := created(t, acct, queue.Config{})
 		if p, err := q.Properties(t.Context()); err == nil {
 			t.Errorf("got %+v without an error", p)
 		}

@@ -28,20 +28,14 @@ func TestCredentialExpiry(t *testing.T) {
 		"a stored access policy":   {"si=p", time.Time{}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a, err := queue.NewAccount(queue.AccountConfig{Name: "acct", Endpoint: "https://acct.queue.core.windows.net", SAS: queue.Secret("sv=2024-11-04&sp=raup&" + c.sas + "&" + sig)})
-			if err != nil {
-				t.Fatal(err)
-			}
+			a := account(t, queue.AccountConfig{Name: "acct", Endpoint: "https://acct.queue.core.windows.net", SAS: queue.Secret("sv=2024-11-04&sp=raup&" + c.sas + "&" + sig)})
 			got, ok := a.CredentialExpiry()
 			if !got.Equal(c.want) || ok == c.want.IsZero() {
 				t.Errorf("got %v, %v; want %v", got, ok, c.want)
 			}
 		})
 	}
-	a, err := queue.NewAccount(queue.AccountConfig{Name: "acct", Endpoint: "https://acct.queue.core.windows.net", AccountKey: key})
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := account(t, queue.AccountConfig{Name: "acct", Endpoint: "https://acct.queue.core.windows.net", AccountKey: key})
 	if got, ok := a.CredentialExpiry(); ok {
 		t.Errorf("a key expires %v", got)
 	}
@@ -179,10 +173,7 @@ func TestRefusalSaysWhatIsMissing(t *testing.T) {
 			if c.cfg.Identity != nil {
 				c.cfg.Endpoint = "https://devstoreaccount1.queue.core.windows.net"
 			}
-			a, err := queue.NewAccount(c.cfg)
-			if err != nil {
-				t.Fatal(err)
-			}
+			a := account(t, c.cfg)
 			q, err := a.Queue("orders", queue.Config{})
 			if err != nil {
 				t.Fatal(err)
@@ -198,10 +189,7 @@ func TestRefusalSaysWhatIsMissing(t *testing.T) {
 
 func TestPermits(t *testing.T) {
 	const reader = "sv=2024-11-04&ss=q&srt=co&sp=r&se=2999-01-01T00:00:00Z&" + sig
-	a, err := queue.NewAccount(queue.AccountConfig{Name: "acct", Endpoint: "https://acct.queue.core.windows.net", SAS: reader})
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := account(t, queue.AccountConfig{Name: "acct", Endpoint: "https://acct.queue.core.windows.net", SAS: reader})
 	if err := a.Permits(queue.OpPeek, queue.OpProperties); err != nil {
 		t.Error(err)
 	}

@@ -58,10 +58,7 @@ func TestSecretFilesAreReadAgainWhenTheyChange(t *testing.T) {
 				write(t, path, c.old(t))
 				cfg := c.config(path)
 				cfg.Name, cfg.Transport, cfg.Logger = "acct", srv, l.logger()
-				a, err := queue.NewAccount(cfg)
-				if err != nil {
-					t.Fatal(err)
-				}
+				a := account(t, cfg)
 				q, err := a.Queue("orders", queue.Config{})
 				if err != nil {
 					t.Fatal(err)
@@ -106,17 +103,8 @@ func TestSecretFilesAreReadAgainWhenTheyChange(t *testing.T) {
 				write(t, path, c.new(t))
 				cfg := c.config(path)
 				cfg.Name, cfg.Transport = "acct", srv
-				a, err := queue.NewAccount(cfg)
-				if err != nil {
-					t.Fatal(err)
-				}
-				q, err := a.Queue("orders", queue.Config{})
-				if err != nil {
-					t.Fatal(err)
-				}
-				if err := q.Create(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				a := account(t, cfg)
+				q := created(t, a, queue.Config{})
 				// As Kubernetes does it: another file under the same name.
 				write(t, path+".new", c.old(t))
 				if err := os.Rename(path+".new", path); err != nil {
@@ -147,10 +135,7 @@ func TestUnusableRotationKeepsTheOldSecret(t *testing.T) {
 				var l logs
 				path := filepath.Join(t.TempDir(), "secret")
 				write(t, path, cs)
-				a, err := queue.NewAccount(queue.AccountConfig{Name: "acct", ConnectionStringFile: path, Transport: srv, Logger: l.logger()})
-				if err != nil {
-					t.Fatal(err)
-				}
+				a := account(t, queue.AccountConfig{Name: "acct", ConnectionStringFile: path, Transport: srv, Logger: l.logger()})
 				q, err := a.Queue("orders", queue.Config{})
 				if err != nil {
 					t.Fatal(err)
@@ -184,10 +169,7 @@ func TestSecretFileIsNotReadOnEveryRequest(t *testing.T) {
 		srv := queuetest.New(queuetest.Options{})
 		path := filepath.Join(t.TempDir(), "secret")
 		write(t, path, key)
-		a, err := queue.NewAccount(queue.AccountConfig{Name: "acct", Endpoint: emulator, AccountKeyFile: path, Transport: srv})
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := account(t, queue.AccountConfig{Name: "acct", Endpoint: emulator, AccountKeyFile: path, Transport: srv})
 		q, err := a.Queue("orders", queue.Config{})
 		if err != nil {
 			t.Fatal(err)
@@ -208,10 +190,7 @@ func TestRotationUnderLoad(t *testing.T) {
 	var l logs
 	path := filepath.Join(t.TempDir(), "secret")
 	write(t, path, oldKey)
-	a, err := queue.NewAccount(queue.AccountConfig{Name: "acct", Endpoint: emulator, AccountKeyFile: path, Transport: srv, Logger: l.logger()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := account(t, queue.AccountConfig{Name: "acct", Endpoint: emulator, AccountKeyFile: path, Transport: srv, Logger: l.logger()})
 	q, err := a.Queue("orders", queue.Config{})
 	if err != nil {
 		t.Fatal(err)

@@ -148,23 +148,11 @@ func TestEverySignInIsAccepted(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			srv := queuetest.New(queuetest.Options{AllowBearer: true})
-			owner, err := queue.NewAccount(queue.AccountConfig{Name: "owner", ConnectionString: queue.Secret(srv.ConnectionString()), Transport: srv})
-			if err != nil {
-				t.Fatal(err)
-			}
-			q, err := owner.Queue("orders", queue.Config{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := q.Create(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			owner := account(t, queue.AccountConfig{Name: "owner", ConnectionString: queue.Secret(srv.ConnectionString()), Transport: srv})
+			created(t, owner, queue.Config{})
 			var l logs
 			cfg.Name, cfg.Transport, cfg.Logger = "acct", srv, l.logger()
-			a, err := queue.NewAccount(cfg)
-			if err != nil {
-				t.Fatal(err)
-			}
+			a := account(t, cfg)
 			if err := use(t.Context(), a); err != nil {
 				t.Error(err)
 			}
@@ -198,10 +186,7 @@ func TestRequestsGoToTheRightURL(t *testing.T) {
 				urls = append(urls, r.Method+" "+r.URL.String())
 				return nil, errors.New("enough")
 			})
-			a, err := queue.NewAccount(cfg)
-			if err != nil {
-				t.Fatal(err)
-			}
+			a := account(t, cfg)
 			q, err := a.Queue("orders", queue.Config{})
 			if err != nil {
 				t.Fatal(err)

@@ -83,11 +83,8 @@ func TestTablesAreBesideTheQueues(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			srv := &tableService{}
 			tt.account.Name, tt.account.Transport = "acct", srv
-			acct, err := queue.NewAccount(tt.account)
-			if err != nil {
-				t.Fatal(err)
-			}
-			err = list(t, acct, tt.table, tt.endpoint)
+			acct := account(t, tt.account)
+			err := list(t, acct, tt.table, tt.endpoint)
 			if tt.fault != "" {
 				if err == nil || !strings.Contains(err.Error(), tt.fault) || strings.Contains(err.Error(), "c2lnbmF0") {
 					t.Errorf("error %v, want %q", err, tt.fault)
@@ -124,10 +121,7 @@ func TestTableKeysRotate(t *testing.T) {
 	now := time.Now()
 	write("b25l", now.Add(-time.Hour))
 	srv := &tableService{}
-	acct, err := queue.NewAccount(queue.AccountConfig{Name: "acct", Endpoint: "https://acme.queue.core.windows.net", AccountKeyFile: file, Transport: srv})
-	if err != nil {
-		t.Fatal(err)
-	}
+	acct := account(t, queue.AccountConfig{Name: "acct", Endpoint: "https://acme.queue.core.windows.net", AccountKeyFile: file, Transport: srv})
 	client, err := open(acct, "keys", "")
 	if err != nil {
 		t.Fatal(err)
@@ -141,10 +135,7 @@ func TestTableKeysRotate(t *testing.T) {
 	}
 	ask()
 	write("dHdv", now)
-	want, err := queue.NewAccount(queue.AccountConfig{Name: "acct", Endpoint: "https://acme.queue.core.windows.net", AccountKey: "dHdv", Transport: srv})
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := account(t, queue.AccountConfig{Name: "acct", Endpoint: "https://acme.queue.core.windows.net", AccountKey: "dHdv", Transport: srv})
 	other, err := open(want, "keys", "")
 	if err != nil {
 		t.Fatal(err)

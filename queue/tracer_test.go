@@ -38,10 +38,7 @@ func (n *notes) Begin(ctx context.Context, c queue.Call) (context.Context, func(
 func TestATracerFollowsTheCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv, tracer, ctx := queuetest.New(queuetest.Options{}), &notes{}, t.Context()
-		acct, err := queue.NewAccount(queue.AccountConfig{Name: "acct", ConnectionString: queue.Secret(srv.ConnectionString()), Transport: srv})
-		if err != nil {
-			t.Fatal(err)
-		}
+		acct := account(t, queue.AccountConfig{Name: "acct", ConnectionString: queue.Secret(srv.ConnectionString()), Transport: srv})
 		q, err := acct.Queue("orders", queue.Config{CreateIfMissing: true, PropagateTraceContext: true, Tracer: tracer})
 		if err != nil {
 			t.Fatal(err)
