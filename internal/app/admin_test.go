@@ -2,8 +2,6 @@ package app_test
 
 import (
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -28,24 +26,10 @@ func withTokens(t *testing.T, configuration, text string) string {
 	return fmt.Sprintf("%s\nserver: {listen: \"127.0.0.1:9780\", tokensFile: %q}\n", configuration, path)
 }
 
-// command posts to the API as an operator.
+// command is a command for a consumer, of an operator.
 func (r *rig) command(path string) (status int, body string) {
 	r.t.Helper()
-	req, err := http.NewRequestWithContext(r.t.Context(), http.MethodPost, "http://main/api/v1/processors/"+path, nil)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	req.Header.Set("Authorization", "Bearer "+operatorToken)
-	resp, err := r.client.Do(req)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	b, err := io.ReadAll(resp.Body)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	return resp.StatusCode, string(b)
+	return r.operate("api/v1/processors/" + path)
 }
 
 // TestAPausedConsumerTakesNothingAndSaysSo: over the API, and everywhere where its state shows.
@@ -74,9 +58,7 @@ func TestAPausedConsumerTakesNothingAndSaysSo(t *testing.T) {
 			t.Errorf("resume: %d %s", status, body)
 		}
 		settle(time.Second)
-		if n := r.storage.Len(queuetest.AccountName, "orders"); n != 0 {
-			t.Errorf("%d messages are left after the resumption", n)
-		}
+		r.holds("orders", 0)
 		r.want("http://main/metrics", 200, `queue_processor_paused{account="acct",queue_name="orders"} 0`)
 		if _, body := r.get("http://main/readyz?verbose"); strings.Contains(body, "acct/orders") {
 			t.Errorf("readiness after the resumption:\n%s", body)

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/qwatch/qwatch/processor"
-	"github.com/qwatch/qwatch/queue/queuetest"
 )
 
 // TestWhatAnOperatorPausedStaysPaused: through every reload, also one that changes the consumer.
@@ -31,14 +30,10 @@ func TestWhatAnOperatorPausedStaysPaused(t *testing.T) {
 		r.want("http://main/api/v1/processors/acct/orders", 200, `"state":"paused"`)
 		r.send("orders", "waits")
 		settle(time.Minute)
-		if n := r.storage.Len(queuetest.AccountName, "orders"); n != 1 {
-			t.Errorf("%d messages are left of the one that waits", n)
-		}
+		r.holds("orders", 1)
 		r.command("acct/orders/resume")
 		settle(time.Minute)
-		if n := r.storage.Len(queuetest.AccountName, "orders"); n != 0 {
-			t.Errorf("%d messages are left", n)
-		}
+		r.holds("orders", 0)
 		r.end()
 	})
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"sync"
@@ -30,26 +29,13 @@ func (r *rig) reload(text string) {
 // post posts to POST /-/reload as an operator.
 func (r *rig) post() (status int, done web.Reloaded, body string) {
 	r.t.Helper()
-	req, err := http.NewRequestWithContext(r.t.Context(), http.MethodPost, "http://main/-/reload", nil)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	req.Header.Set("Authorization", "Bearer "+operatorToken)
-	resp, err := r.client.Do(req)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	b, err := io.ReadAll(resp.Body)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	if resp.StatusCode == http.StatusOK {
-		if err := json.Unmarshal(b, &done); err != nil {
+	status, body = r.operate("-/reload")
+	if status == http.StatusOK {
+		if err := json.Unmarshal([]byte(body), &done); err != nil {
 			r.t.Fatal(err)
 		}
 	}
-	return resp.StatusCode, done, string(b)
+	return status, done, body
 }
 
 // lacks checks that an answer does not have a part.
@@ -277,9 +263,7 @@ func TestABadFileChangesNothing(t *testing.T) {
 		r.want("http://main/readyz?verbose", 200, "[+]config ok\n")
 		r.send("orders", "handled all the same")
 		settle(time.Minute)
-		if n := r.storage.Len(queuetest.AccountName, "orders"); n != 0 {
-			t.Errorf("%d messages are left", n)
-		}
+		r.holds("orders", 0)
 		r.end()
 	})
 }
@@ -376,9 +360,7 @@ func TestReloadsComeOneAfterTheOther(t *testing.T) {
 		r.want("http://main/metrics", 200, `queue_processor_max_handlers{account="acct",queue_name="orders"} 2`)
 		r.send("orders", "handled")
 		settle(time.Minute)
-		if n := r.storage.Len(queuetest.AccountName, "orders"); n != 0 {
-			t.Errorf("%d messages are left", n)
-		}
+		r.holds("orders", 0)
 		r.end()
 	})
 }

@@ -139,7 +139,23 @@ func (r *rig) end() {
 // get asks http://main/… or http://probes/….
 func (r *rig) get(url string) (status int, body string) {
 	r.t.Helper()
-	resp, err := r.client.Get(url)
+	return r.ask(http.MethodGet, url, nil)
+}
+
+// operate posts to the API as an operator.
+func (r *rig) operate(path string) (status int, body string) {
+	r.t.Helper()
+	return r.ask(http.MethodPost, "http://main/"+path, http.Header{"Authorization": {"Bearer " + operatorToken}})
+}
+
+func (r *rig) ask(method, url string, header http.Header) (status int, body string) {
+	r.t.Helper()
+	req, err := http.NewRequestWithContext(r.t.Context(), method, url, nil)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	req.Header = header
+	resp, err := r.client.Do(req)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -149,6 +165,14 @@ func (r *rig) get(url string) (status int, body string) {
 		r.t.Fatal(err)
 	}
 	return resp.StatusCode, string(b)
+}
+
+// holds checks how many messages storage has in a queue, whoever holds them.
+func (r *rig) holds(queue string, want int) {
+	r.t.Helper()
+	if n := r.storage.Len(queuetest.AccountName, queue); n != want {
+		r.t.Errorf("%d messages are in %s, want %d", n, queue, want)
+	}
 }
 
 // want asks and checks status and a part of the body.
