@@ -8,8 +8,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/qwatch/qwatch/internal/metric"
 )
 
 // BreakerConfig says when handlers are taken to fail as a whole: when what they call is down, say.
@@ -33,9 +31,16 @@ import (
 // Deliveries that failed in the outage are not counted against a message, up to twenty of them; those
 // that failed as Unavailable, without a bound. A message delivered more than MaxDequeueCount times, by
 // other processes perhaps, gets up to twenty attempts more while the outage lasts, and one after it. All of
-// that is remembered in memory, because nothing but a count travels with a message: one whose budget was used
-// up is dead-lettered by a process that has not seen the outage, such as one started since, or one of several
-// on a queue of a handful of messages.
+// that is remembered in memory, because nothing but a count travels with a message.
+//
+// So that processes started since, and several that share a handful of messages, do not dead-letter what an outage
+// they have not seen has cost, they leave each other word in the queue's metadata: MetadataOutage is written when
+// the breaker opens, once a minute while it is open, and when it closes; MetadataFailing when a message that several
+// processes had nears its last attempt. Other entries are kept, though the service has no way to do that without a
+// tiny race, and their names come back in lower case. They are read before a message is dead-lettered for deliveries
+// that this process has not seen: one that was there in an outage gets the attempts that it has in one process, within twenty
+// more than MaxDequeueCount. If that cannot be read for now, it is given back. It takes the permission to read and write the
+// queue's metadata; without, there is a warning, and what was said of memory is all.
 //
 // Messages that end the process are the breaker's business as well. What this process did not give
 // back itself was in the hands of one that may have died of it: such messages are handled one at a
@@ -140,12 +145,14 @@ type breaker struct {
 	messages []string      // that failed in the row: up to tripMessages
 
 	openings   uint32
-	openedAt   time.Time // the last time, by the service's clock: when the failures began
-	closedAt   time.Time // by the service's clock; the last time
-	outages    []uint32  // rows that were outages
+	openedAt   time.Time     // the last time, by the service's clock: when the failures began
+	closedAt   time.Time     // by the service's clock; the last time
+	over       time.Duration // the same
+	outages    []uint32      // rows that were outages
 	pause      backoff
 	probeAt    time.Duration
 	lastFailed time.Duration // the last failure of a handler
+	lastDown   time.Duration // or the last time it said that it cannot be reached
 	probing    *delivery
 	probes     int
 
@@ -204,17 +211,20 @@ func (b *breaker) opened() (since time.Duration, open bool) {
 	return b.changed, b.state == breakerOpen
 }
 
-// outage is the last one by the service's clock, and whether it lasts.
-func (b *breaker) outage() (s span, open bool) {
+// outage is the last one by the service's clock, and whether it lasts. Its end is known to a pause: with an empty queue
+// there is nothing to see it by.
+func (b *breaker) outage(now time.Duration) (s span, open bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	switch {
-	case b.state == breakerOpen:
-		return span{b.openedAt, b.clock()}, true
-	case b.openedAt.IsZero():
+	if b.openedAt.IsZero() {
 		return span{}, false
 	}
-	return span{b.openedAt, b.closedAt}, false
+	open = b.state == breakerOpen
+	ended := now
+	if !open {
+		ended = b.over
+	}
+	return span{b.openedAt, b.clock().Add(min(ended, b.lastDown+b.cfg.MaxPause) - now)}, open
 }
 
 // probe takes note of the message that probes. One that takes long does not keep the next from trying.
@@ -232,6 +242,7 @@ func (b *breaker) unreachable(now time.Duration) (wait time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.probes++
+	b.lastDown = now
 	wait = b.pause.wait()
 	b.probeAt = now + wait
 	return wait
@@ -249,7 +260,7 @@ func (b *breaker) lapse(now time.Duration) *recovery {
 	r := &recovery{now - b.changed, b.probes}
 	b.failures, b.alike, b.refused, b.messages = 0, 0, 0, b.messages[:0]
 	b.state, b.changed, b.limit = breakerGrowing, now, min(2, b.width)
-	b.closedAt = b.clock()
+	b.closedAt, b.over = b.clock(), now
 	return r
 }
 
@@ -275,7 +286,7 @@ func (b *breaker) succeeded(now time.Duration) *recovery {
 	case breakerOpen:
 		r := &recovery{now - b.changed, b.probes}
 		b.state, b.changed, b.limit, b.probing = breakerGrowing, now, 2, nil
-		b.closedAt = b.clock()
+		b.closedAt, b.over = b.clock(), now
 		if b.limit >= b.width {
 			b.grown()
 		}
@@ -295,35 +306,6 @@ func (b *breaker) wait(patience time.Duration) time.Duration {
 	return max(b.pause.wait(), min(patience, b.cfg.MaxPause))
 }
 
-// blame is whose fault a failure is.
-type blame uint8
-
-const (
-	blameOpen   blame = iota // the message's or what the handler calls: nobody knows
-	blameOutage              // it looks like an outage
-	blameNone                // it is one, the handler says
-)
-
-// blameFor reads it from the error, and how much patience the handler asked for.
-func blameFor(err error) (by blame, patience time.Duration) {
-	f, ok := errors.AsType[*failure](err)
-	if ok {
-		patience = f.delay
-	}
-	switch {
-	case ok && f.kind == kindUnavailable:
-		return blameNone, 0
-	case ok && f.kind == kindRetryAfter: // it decided about the message
-		return blameOpen, patience
-	}
-	switch retryCategory(err) {
-	case metric.RetryTransient, metric.RetryTimeout, metric.RetryThrottled:
-		return blameOutage, patience
-	default:
-		return blameOpen, patience
-	}
-}
-
 // verdictOn is what the breaker says about a failure.
 type verdictOn struct {
 	excused bool          // do not dead-letter the message for it
@@ -341,7 +323,7 @@ func (b *breaker) failed(d *delivery, by blame, patience, now time.Duration) ver
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.calm.Store(false)
-	b.lastFailed = now
+	b.lastFailed, b.lastDown = now, now
 	m := b.recall(d.msg.ID)
 	defer func() { b.remember(d.msg.ID, m, now) }()
 	excuse := func() bool {
@@ -411,45 +393,4 @@ func (b *breaker) trips(now time.Duration) bool {
 	default:
 		return (b.failures >= b.cfg.Attempts && len(b.messages) >= tripMessages || b.alike >= tripOutage) && now-b.began >= b.cfg.After
 	}
-}
-
-// counted is how many of the message's deliveries count against it, this one included.
-func (d *delivery) counted() int { return d.msg.DequeueCount - d.msg.Absences() - d.excused }
-
-// handlerSucceeded tells the breaker that a handler did its work.
-func (p *Processor) handlerSucceeded() {
-	r := p.breaker.succeeded(p.now())
-	if r == nil {
-		return
-	}
-	p.log.Info("handlers work again; receiving", "lasted", r.lasted, "probes", r.probes)
-	p.postOutage()
-	p.signal()
-}
-
-// nothingToProbeWith tells the breaker that a probe found the queue empty.
-func (p *Processor) nothingToProbeWith() {
-	now := p.now()
-	if p.held.count(now) > 0 {
-		return // its messages are in their retry delays
-	}
-	if r := p.breaker.lapse(now); r != nil {
-		p.log.Info("the queue is empty; receiving, though no handler has succeeded", "lasted", r.lasted, "probes", r.probes)
-		p.postOutage()
-	}
-}
-
-// handlerFailed tells the breaker that a handler failed in a way that may pass.
-func (p *Processor) handlerFailed(d *delivery) verdictOn {
-	by, patience := blameFor(d.err)
-	v := p.breaker.failed(d, by, patience, p.now())
-	if !v.outage && (v.excused || !d.msg.LastAttempt()) {
-		p.postFailing(d)
-	}
-	if v.opened {
-		p.log.Error("handlers fail as a whole; receiving stopped until one works",
-			"category", retryCategory(d.err), "error", reason(d.err), "delay", v.pause)
-		p.postOutage()
-	}
-	return v
 }

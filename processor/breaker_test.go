@@ -365,6 +365,7 @@ func TestASuccessBetweenFailuresKeepsItClosed(t *testing.T) {
 		var n atomic.Int64
 		r.fill(200)
 		r.runFor(10*time.Minute, processor.Config{Breaker: processor.BreakerConfig{After: processor.Off}}, r.handle(func(context.Context, *processor.Message) error {
+			time.Sleep(20 * time.Millisecond) // one is judged before the next returns
 			if n.Add(1)%8 == 0 {
 				return nil
 			}

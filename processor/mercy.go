@@ -10,7 +10,7 @@ import (
 
 // postOutage has the outage of this process's breaker posted, when it has begun or ended.
 func (p *Processor) postOutage() {
-	s, open := p.breaker.outage()
+	s, open := p.breaker.outage(p.now())
 	if s.none() {
 		return
 	}

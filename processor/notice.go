@@ -2,6 +2,7 @@ package processor
 
 import (
 	"hash/fnv"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -76,7 +77,11 @@ func parseFailing(s string, now time.Time) failing {
 	if f.none() {
 		return failing{}
 	}
-	f.mark(strings.Split(s[i+1:], ",")...)
+	for m := range strings.SplitSeq(s[i+1:], ",") {
+		if n, err := strconv.ParseUint(m, 36, 64); m == markOutage || err == nil && n <= math.MaxUint32 {
+			f.mark(m)
+		}
+	}
 	return f
 }
 

@@ -202,6 +202,11 @@ func operations(a config.Account) []string {
 	}) {
 		ops = append(ops, queue.OpOther)
 	}
+	if slices.ContainsFunc(a.Queues, func(q config.Queue) bool {
+		return q.Consumer != nil && q.Consumer.Breaker && q.Consumer.OutageRecord
+	}) {
+		ops = append(ops, queue.OpSetMetadata)
+	}
 	for _, q := range a.Queues {
 		if q.Consumer != nil {
 			ops = append(ops, queue.OpReceive, queue.OpSend, queue.OpUpdate, queue.OpDelete, queue.OpCreate)

@@ -92,13 +92,14 @@ func LeastRole(cfg *config.Config, account string) (Role, error) {
 	}
 	a := cfg.Accounts[i]
 	ops := map[queue.Operation]bool{}
-	stores, keeps := false, false
+	stores, keeps, notes := false, false, false
 	collect := func(q config.Queue) {
 		n := needs(q)
 		for _, op := range slices.Concat(n.main, n.poison) {
 			ops[op] = true
 		}
 		stores = stores || q.LargeMessages != nil
+		notes = notes || q.Consumer != nil && q.Consumer.Breaker && q.Consumer.OutageRecord
 		keeps = keeps || q.Consumer != nil && (q.Consumer.FailureRecords != nil || q.Consumer.Idempotency != nil)
 	}
 	for _, q := range a.Queues {
@@ -123,7 +124,7 @@ func LeastRole(cfg *config.Config, account string) (Role, error) {
 		return r, fmt.Errorf("account %q has neither queues nor discovery: it needs no role", account)
 	}
 	r.Actions = append(r.Actions, queues+"read")
-	if ops[queue.OpCreate] {
+	if ops[queue.OpCreate] || notes {
 		r.Actions = append(r.Actions, queues+"write")
 	}
 	if ops[queue.OpPeek] {

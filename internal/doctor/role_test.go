@@ -32,7 +32,11 @@ func TestLeastRole(t *testing.T) {
 			"Storage Queue Data Contributor and Storage Table Data Contributor",
 		},
 		"consume, with the poison queue made by hand": {
-			strings.Replace(consumed, "consumer", "createPoisonIfMissing: false, consumer", 1), "read",
+			strings.Replace(consumed, "consumer", "createPoisonIfMissing: false, consumer", 1), "read write",
+			"messages/read messages/process/action messages/write", "Storage Queue Data Contributor",
+		},
+		"consume, with the poison queue made by hand and outages kept to oneself": {
+			strings.Replace(strings.Replace(consumed, "consumer", "createPoisonIfMissing: false, consumer", 1), `"}}}`, `"}}, outageRecord: false}`, 1), "read",
 			"messages/read messages/process/action messages/write", "Storage Queue Data Contributor",
 		},
 	} {
