@@ -80,4 +80,7 @@ func TestBrowserTellsOneCauseForManyQueues(t *testing.T) {
 		titles = append(titles, title)
 	}
 	peer.Browse(t, "night.js", shots(), map[string]any{"url": s.main, "titles": titles}, &struct{}{})
+	if shots() != "" {
+		squeeze(t, shots())
+	}
 }

@@ -23,18 +23,21 @@ func TestWorkInWords(t *testing.T) {
 	}{
 		"a replay that has not said anything": {triage.Replay, triage.Command{}, nil, workModel{Text: "ann replays dead-lettered messages", Note: "begun just now"}},
 		"a walk with its pace and what is left of it": {
-			triage.List, triage.Command{All: true},
+			triage.List,
+			triage.Command{All: true},
 			[]triage.Event{looking(0, 400), looking(100, 400)},
 			workModel{"ann looks through the poison queue", "begun 20 s ago · 100 of 400 messages looked at · 10/s · about 30 s left", 100, 400},
 		},
 		"acting is another phase than looking": {
-			triage.Replay, triage.Command{All: true},
+			triage.Replay,
+			triage.Command{All: true},
 			[]triage.Event{looking(0, 400), looking(400, 400), acting(0, 50), acting(1, 50)},
 			workModel{"ann replays dead-lettered messages", "begun 40 s ago · 1 of 50 messages done · 0.1/s · about 8 m 10 s left", 1, 50},
 		},
 		"more than was thought to be there": {triage.Delete, triage.Command{All: true}, []triage.Event{looking(12, 10)}, workModel{"ann deletes dead-lettered messages", "begun 10 s ago · 12 of 12 messages looked at", 12, 12}},
 		"waiting for what is hidden": {
-			triage.Export, triage.Command{All: true},
+			triage.Export,
+			triage.Command{All: true},
 			[]triage.Event{looking(3, 5), {Waiting: new(int64(2))}},
 			workModel{"ann exports dead-lettered messages", "begun 20 s ago · 3 of 5 messages looked at · waiting for 2 messages that somebody hides", 3, 5},
 		},

@@ -70,7 +70,7 @@ module.exports = async ({ open, shot, accessible, until, assert, options: { url,
   // A replay: what it would do, how far it is, what became of it.
   await page.click("#triage-choose");
   await page.fill("dialog[open] label:text-is('Messages at most') + input", "5");
-  await page.fill("dialog[open] label:text-is('Messages a second at most') + input", "0.3");
+  await page.fill("dialog[open] label:text-is('Messages a second') + input", "0.3");
   await page.click("dialog[open] button:text-is('Dry run')");
   await until(page, "what it would do", () => /^Would replay \d+ messages, in .* Nothing was moved\.$/.test(document.getElementById("replay-outcome").textContent));
   await state(page, "rehearsal", { screen: true, from: "#triage-title" });
@@ -99,6 +99,7 @@ module.exports = async ({ open, shot, accessible, until, assert, options: { url,
     assert.ok(await phone.evaluate(() => document.documentElement.scrollWidth <= innerWidth), name + " is wider than a phone");
     if (path === "/") assert.ok(await phone.$eval("#rows th a", (a) => a.getBoundingClientRect().width > 60), "a queue's name has no room on a phone");
     await state(phone, name, { screen: true });
+    if (path === "/") await state(phone, "phone-table", { screen: true, from: "#queues-title" });
   }
   await phone.context().close();
 

@@ -52,7 +52,10 @@ module.exports = async ({ open, shot, accessible, until, assert, options: { url,
   await page.fill("#q", "");
   await page.click("#heads a:text-is('Messages')");
   await until(page, "the deepest first", () => document.querySelector("#rows tr[aria-rowindex] td.c-messages")?.textContent?.startsWith("9"));
-  await accessible(page, "fleet of 10,000");
-  await shot(page, "fleet-10000", { screen: true }); // all of it is half a million pixels high
+  for (const scheme of ["light", "dark"]) {
+    await page.emulateMedia({ colorScheme: scheme });
+    await accessible(page, "fleet of 10,000, " + scheme);
+    await shot(page, "fleet-10000-" + scheme, { screen: true }); // all of it is half a million pixels high
+  }
   return { paint: Math.min(...paints), paints, update, page: Math.max(...pages), answer: Math.max(...answers), scrolled, height, dom, measured: await page.evaluate(() => performance.getEntriesByName('update').map((e) => Math.round(e.duration)).join(' ')) };
 };

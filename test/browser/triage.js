@@ -54,7 +54,7 @@ module.exports = async ({ open, shot, accessible, until, assert, options: { url,
   assert.deepEqual([Object.keys(command).sort(), command.ids.length], [["dryRun", "ids"], 6], "it asks for more than what was seen");
   await until(page, "what it would do", () => document.getElementById("replay-outcome").textContent === "Would replay 6 messages. Nothing was moved.");
   // Stopped amid its work it has finished the message in hand, and the rest can be replayed later.
-  await page.fill("dialog[open] label:text-is('Messages a second at most') + input", "0.01");
+  await page.fill("dialog[open] label:text-is('Messages a second') + input", "0.01");
   await page.click("dialog[open] button:text-is('Replay 6 messages')");
   await until(page, "the first", () => document.getElementById("replay-run").textContent.includes("1 of 6 messages replayed"));
   await page.click("#replay-run button:text-is('Stop')");

@@ -72,6 +72,13 @@
     $("replay-result").replaceChildren(el("div", { class: "card " + (clean ? "good" : "warn") }, el("h3", {}, error ? "The replay ended early" : clean ? "All were replayed" : "Replayed, but read this"), el("dl", { class: "facts" }, ...facts(r, error))));
   }
 
+  // at says whether a replay is at work here: meanwhile nothing else can be begun.
+  function at(work) {
+    window.qwatchPage.acting = work;
+    $("triage-out").inert = work;
+    for (const id of ["triage-load", "triage-choose"]) $(id).disabled = work;
+  }
+
   // run carries a command out, and shows how far it is and what became of it.
   async function run(command, after) {
     const said = $("triage-said"), place = $("replay-run");
@@ -82,7 +89,7 @@
       const doubtful = [];
       const show = meter(place, "Replaying", command.canary, () => abort.abort());
       $("replay-result").replaceChildren();
-      window.qwatchPage.acting = true;
+      at(true);
       addEventListener("beforeunload", stay);
       try {
         await stream(command, abort.signal, (e) => {
@@ -97,7 +104,7 @@
         error = abort.signal.aborted ? "stopped, with the message in hand dealt with" : "the connection broke: " + e.message;
       } finally {
         removeEventListener("beforeunload", stay);
-        window.qwatchPage.acting = false;
+        at(false);
         place.hidden = true;
         place.replaceChildren();
         $("triage-choose").focus();
@@ -132,7 +139,7 @@
     const all = el("input", { type: "checkbox" }), reason = el("input", { type: "text", autocomplete: "off", maxlength: "500" }), limit = el("input", { type: "number", min: "1", step: "1", inputmode: "numeric", placeholder: "all" });
     const category = el("select", {}, ...options([["", "any"], ...$("triage-choose").dataset.categories.split(" ").map((c) => [c, c.replaceAll("_", " ")])]));
     const age = el("select", {}, ...options([["", "at any time"], ["newerThan=1h", "within the last hour"], ["newerThan=24h", "within the last day"], ["olderThan=1h", "more than an hour ago"], ["olderThan=24h", "more than a day ago"], ["olderThan=168h", "more than a week ago"]]));
-    const rate = el("input", { type: "number", min: "0.001", max: "1000000", step: "any", inputmode: "decimal", placeholder: "as fast as it goes" });
+    const rate = el("input", { type: "number", min: "0.001", max: "1000000", step: "any", inputmode: "decimal", placeholder: "no limit" });
     const canary = el("input", { type: "number", min: "0", step: "1", inputmode: "numeric", placeholder: "none" });
     const wait = el("select", {}, ...options([["10s", "10 seconds"], ["1m", "a minute"], ["5m", "5 minutes"], ["15m", "15 minutes"]]));
     wait.value = "1m";
@@ -143,7 +150,7 @@
       entries ? null : el("fieldset", {}, el("legend", {}, "Which"),
         labelled("The whole poison queue", all, "Not only the 32 messages that one look shows. Each message’s dequeue count rises by one."),
         el("div", { class: "fields" }, labelled("Category", category), labelled("Reason contains", reason), labelled("Dead-lettered", age), labelled("Messages at most", limit))),
-      el("fieldset", {}, el("legend", {}, "How"), el("div", { class: "fields" }, labelled("Messages a second at most", rate), labelled("Try so many first", canary), labelled("Watch those at most", wait)),
+      el("fieldset", {}, el("legend", {}, "How"), el("div", { class: "fields" }, labelled("Messages a second", rate), labelled("Try so many first", canary), labelled("Watch those at most", wait)),
         el("p", { class: "dim note" }, "If one of those tried first fails again, or nobody handles them, it stops.")),
       place, out, el("div", { class: "actions" }, go, dry, no));
     const d = el("dialog", { "aria-labelledby": "replay-title", class: "roomy" }, form);

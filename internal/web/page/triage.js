@@ -60,7 +60,7 @@
     out.replaceChildren(...order.map((g) => {
       const times = g.map(at).sort(), all = el("button", { type: "button" }, "Replay " + plural(g.length, "message") + " of this reason");
       all.addEventListener("click", () => replay(g));
-      return el("details", { class: "card warn" }, el("summary", {}, el("b", {}, plural(g.length, "message")), " ", el("b", {}, g[0].category.replaceAll("_", " ")), ": " + (g[0].reason || "no reason recorded") + " ", el("span", { class: "dim" }, "since ", time(times[0]), ", latest ", time(times[times.length - 1]))),
+      return el("details", { class: "card warn" }, el("summary", {}, el("b", {}, plural(g.length, "message")), " · ", el("b", {}, g[0].category.replaceAll("_", " ")), ": " + (g[0].reason || "no reason recorded") + " ", el("span", { class: "dim" }, "since ", time(times[0]), ", latest ", time(times[times.length - 1]))),
         el("div", { class: "actions" }, all), ...g.map(entry));
     }));
     if (order.length === 1) out.querySelector("details").open = true;
