@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -8,6 +9,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -36,6 +38,7 @@ const (
 	fleetHas      = 2 * fleetAccounts * fleetQueues
 	// fleetInterval stands for a minute, so that the fleet settles before one falls asleep.
 	fleetInterval = 10 * time.Second
+	fleetIdle     = 5   // idle queues' interval, in intervals
 	fleetLimit    = 500 // requests/s for each account
 )
 
@@ -81,9 +84,9 @@ func fleetServer() (*queuetest.Server, error) {
 }
 
 // BenchmarkFleet watches 10,000 queues and their poison queues, discovered by listing, over loopback: the
-// first round at 1,000 requests a second, then what polling takes once idle queues are known, then scrapes
-// of it all; and beside that a naive exporter on the plain SDK, which counts and peeks at every queue in every
-// interval. Intervals are a sixth of the usual ones. One iteration takes about four minutes.
+// first round at 1,000 requests a second, then what polling takes once every idle queue is polled rarely, however long
+// that takes on a busy machine, then scrapes of it all; and beside that a naive exporter on the plain SDK, which counts and
+// peeks at every queue in every interval. Intervals are a sixth of the usual ones. One iteration takes about four minutes.
 func BenchmarkFleet(b *testing.B) {
 	defer debug.SetGCPercent(debug.SetGCPercent(app.ThriftyGC)) // as qwatch run does with a large fleet
 	base := startServer(b, "fleet")
@@ -135,7 +138,7 @@ func watchFleet(b *testing.B, base string) {
 	var requests atomic.Int64
 	c, err := collector.New(collector.Config{
 		Discovery: discoverFleet(b, base, func(queue.Request) { requests.Add(1) }),
-		Interval:  fleetInterval, IdleInterval: 5 * fleetInterval, RequestsPerSecond: fleetLimit, Patience: 10 * fleetInterval,
+		Interval:  fleetInterval, IdleInterval: fleetIdle * fleetInterval, RequestsPerSecond: fleetLimit, Patience: 10 * fleetInterval,
 	})
 	if err != nil {
 		b.Fatal(err)
@@ -146,16 +149,44 @@ func watchFleet(b *testing.B, base string) {
 	b.ReportMetric(float64(requests.Load())/first.wall.Seconds(), "first-round-req/s")
 	b.ReportMetric(first.cpu.Seconds(), "first-round-cpu-s")
 
-	time.Sleep(15 * fleetInterval)
-	before := requests.Load()
-	settled := measure(func() { time.Sleep(4 * fleetInterval) })
-	per := float64(requests.Load()-before) / 4
+	settling := measure(func() {
+		for !asleep(c) {
+			time.Sleep(time.Second)
+		}
+	})
+	b.ReportMetric(settling.wall.Seconds()/fleetInterval.Seconds(), "settling-intervals")
+	time.Sleep(fleetIdle * fleetInterval) // those that fell asleep last are polled once sooner, to spread them
+	const window = fleetIdle              // an idle queue is polled once
+	before, steady := requests.Load(), []float64(nil)
+	settled := measure(func() {
+		for range window {
+			time.Sleep(fleetInterval)
+			steady = append(steady, residentMiB(b))
+		}
+	})
+	per := float64(requests.Load()-before) / (settled.wall.Seconds() / fleetInterval.Seconds())
 	b.ReportMetric(per, "req/interval")
 	b.ReportMetric(per/(2*fleetHas), "of-naive")
-	b.ReportMetric(settled.cpu.Seconds()/4, "cpu-s/interval")
+	b.ReportMetric(settled.cpu.Seconds()/window, "cpu-s/interval")
+	b.ReportMetric(slices.Max(steady), "MiB")
 	scrapeFleet(b, c, "scrape")
-	time.Sleep(2 * fleetInterval)
-	b.ReportMetric(residentMiB(b), "MiB")
+	b.ReportMetric(residentMiB(b), "scraped-MiB")
+}
+
+// asleep says whether the fleet has settled: every idle queue is polled at the idle interval, and its poison
+// queue more rarely than a busy one.
+func asleep(c *collector.Collector) bool {
+	mains, poisons := 0, 0
+	for q := range c.All() {
+		switch {
+		case q.Kind == collector.KindMain && q.Interval == fleetIdle*fleetInterval:
+			mains++
+		case q.Kind == collector.KindPoison && q.Interval > fleetInterval:
+			poisons++
+		}
+	}
+	const idle = fleetHas / 2 * (fleetBusy - 1) / fleetBusy
+	return mains == idle && poisons == idle
 }
 
 // compactFleet scrapes the compact set.
@@ -173,16 +204,13 @@ func compactFleet(b *testing.B, base string) {
 
 // everyPolled says whether every queue was found and polled.
 func everyPolled(c *collector.Collector) bool {
-	snap := c.Snapshot()
-	if len(snap.Queues) < fleetHas {
-		return false
-	}
-	for i := range snap.Queues {
-		if snap.Queues[i].Polls == 0 {
-			return false
+	polled := 0
+	for q := range c.All() {
+		if q.Polls > 0 {
+			polled++
 		}
 	}
-	return true
+	return polled == fleetHas
 }
 
 // scrapeFleet scrapes everything through the real handler and a socket, uncompressed.
@@ -220,7 +248,7 @@ type lines struct{ n int }
 
 // Write implements io.Writer.
 func (l *lines) Write(p []byte) (int, error) {
-	l.n += strings.Count(string(p), "\n")
+	l.n += bytes.Count(p, []byte{'\n'})
 	return len(p), nil
 }
 

@@ -36,8 +36,8 @@ type Config struct {
 	// Default 5m, or Interval when that is longer; at least Interval; -1: Interval.
 	IdleInterval time.Duration
 	// PoisonIdleInterval between two polls of a poison queue that was empty five times in a row, while its
-	// main queue is idle. Default: Interval, and in accounts with more than 1,000 targets twice that;
-	// -1: Interval.
+	// main queue is idle and empty. Default: Interval, and in accounts with more than 1,000 targets three times
+	// that; -1: Interval.
 	PoisonIdleInterval time.Duration
 	// RequestsPerSecond bounds what the collector asks of each account: a poll is one request for
 	// the properties, and one peek unless CountsOnly, or there is nothing to see; retries and the
@@ -118,7 +118,7 @@ func (c Config) validate() error {
 func (c Config) rarely(s *spec, queues int) {
 	s.idle, s.quiet = max(s.interval, c.IdleInterval), max(s.interval, c.PoisonIdleInterval)
 	if c.PoisonIdleInterval == 0 && queues > 2*largeAccount {
-		s.quiet = 2 * s.interval
+		s.quiet = quietIntervals * s.interval
 	}
 }
 

@@ -7,8 +7,12 @@ import (
 )
 
 const (
-	// maxSamples is how many samples are kept of a queue.
+	// maxSamples is how many samples are kept of a queue,
 	maxSamples = 16
+	// idleSamples of one that has been empty for as many polls, which its judge looks at,
+	idleSamples = 10
+	// emptySamples and of such a poison queue: large fleets are mostly made of them.
+	emptySamples = 4
 	// enoughPolls is how many good polls there must be before anything is said of a queue.
 	enoughPolls = 3
 	// enoughFailures is how many polls in a row must fail before a queue is called unreachable:
@@ -280,11 +284,25 @@ func (h *history) append(s sample, slot time.Duration) {
 			return
 		}
 	}
-	kept := h.samples
-	if len(kept) >= maxSamples {
-		kept = kept[len(kept)-maxSamples+1:]
+	kept, most := h.samples, h.room()
+	if len(kept) >= most {
+		kept = kept[len(kept)-most+1:]
 	}
 	h.samples = append(append(make([]sample, 0, len(kept)+1), kept...), s)
+}
+
+// room returns how many samples are worth keeping.
+func (h *history) room() int {
+	switch {
+	case h.empties < maxSamples:
+		return maxSamples
+	case h.poison == PoisonEmpty:
+		return emptySamples
+	case h.status == StatusIdle:
+		return idleSamples
+	default:
+		return maxSamples
+	}
 }
 
 // lastGood returns the newest sample of polls that succeeded, or nil.

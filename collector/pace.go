@@ -11,8 +11,10 @@ const (
 	peekEvery = 10
 	// quietPolls is how many polls in a row must have found a poison queue empty before it counts as quiet.
 	quietPolls = 5
-	// largeAccount is how many targets make an account so large that quiet poison queues are polled less.
-	largeAccount = 1000
+	// largeAccount is how many targets make an account so large that quiet poison queues are polled less,
+	// and quietIntervals by how much.
+	largeAccount   = 1000
+	quietIntervals = 3
 	// scaledFor is how long a queue keeps its interval after a scaler asked about it.
 	scaledFor = 10 * time.Minute
 )
@@ -48,10 +50,30 @@ func (a *account) paceOf(w *watch, s *spec, r *reading, now time.Time) pace {
 	switch {
 	case s.kind == KindMain && a.isIdle(r.history, now) && !w.isScaled(s, now):
 		p.every = s.idle
-	case s.kind == KindPoison && r.history.empties >= quietPolls && w.pair != nil && a.isIdle(w.pair.last.Load().history, now):
+	case s.kind == KindPoison && r.history.empties >= quietPolls && w.pair != nil && a.rests(w.pair.last.Load(), now):
 		p.every = s.quiet
 	}
 	return p
+}
+
+// rests says whether nothing can come from a main queue into its poison queue, as far as one can tell: it has long been
+// idle, and holds nothing now.
+func (a *account) rests(r *reading, now time.Time) bool {
+	return r.count.Messages == 0 && a.isIdle(r.history, now)
+}
+
+// rouse has the poison queue of a main queue polled at its interval again at once, when there are messages in the
+// main queue, not only when its own turn comes. The account's lock is held.
+func (a *account) rouse(w *watch, now time.Time) {
+	s, r := w.spec.Load(), w.last.Load()
+	p := a.paceOf(w, s, r, now)
+	if p.every >= w.pace.every {
+		return
+	}
+	a.setPace(w, p)
+	every := a.stretched(p.every)
+	w.last.Store(r.every(every))
+	a.soon(w, now.Add(time.Duration(w.phase*float64(every))))
 }
 
 // isIdle says whether a main queue has been idle for half a patience.

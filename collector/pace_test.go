@@ -162,7 +162,7 @@ func TestRequestsOfAnIdleQueue(t *testing.T) {
 	})
 }
 
-// In a large account quiet poison queues are polled half as often, and the others are not.
+// In a large account quiet poison queues are polled a third as often, and the others are not.
 func TestQuietPoisonQueuesOfALargeAccount(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -174,16 +174,63 @@ func TestQuietPoisonQueuesOfALargeAccount(t *testing.T) {
 		send(t, ts[7].Queue, 1, queue.SendOptions{})
 		send(t, ts[8].Queue.Poison(), 1, queue.SendOptions{})
 		c := adaptive(t, collector.Config{Targets: ts, Interval: time.Hour, IdleInterval: 2 * time.Hour, RequestsPerSecond: -1})
-		time.Sleep(14 * time.Hour)
+		time.Sleep(16 * time.Hour)
 		for _, tt := range []struct {
 			queue        string
 			main, poison float64
-		}{{"q-0006", 7200, 7200}, {"q-0007", 3600, 3600}, {"q-0008", 7200, 3600}} {
+		}{{"q-0006", 7200, 10800}, {"q-0007", 3600, 3600}, {"q-0008", 7200, 3600}} {
 			for _, q := range c.Queue("acct", tt.queue) {
 				want := map[collector.Kind]float64{collector.KindMain: tt.main, collector.KindPoison: tt.poison}[q.Kind]
 				if q.Interval.Seconds() != want {
 					t.Errorf("%s %v is polled every %v, want %v s", tt.queue, q.Kind, q.Interval, want)
 				}
+			}
+		}
+	})
+}
+
+// A poison queue that is polled rarely is polled at its interval again as soon as its main queue is seen to hold messages,
+// and not only from its own next turn on.
+func TestPoisonQueueWakesWithItsMainQueue(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newStorage(t, queuetest.Options{})
+		q := create(t, s.acct, "orders")
+		c := adaptive(t, collector.Config{Targets: targets(q), PoisonIdleInterval: time.Hour})
+		time.Sleep(3 * time.Hour)
+		expect(t, "asleep", about(t, c, "orders", "poison"), map[string]float64{interval: 3600})
+		send(t, q, 1, queue.SendOptions{})
+		send(t, q.Poison(), 1, queue.SendOptions{})
+		time.Sleep(6*time.Minute + time.Second)
+		expect(t, "awake", about(t, c, "orders", "poison"), map[string]float64{interval: 60, messages: 1})
+	})
+}
+
+// Queues that fall asleep at the same moment do not march in step from then on: no minute has much more than
+// its share of the polls.
+func TestIdleQueuesDoNotMarchInStep(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newStorage(t, queuetest.Options{})
+		const n = 200
+		var qs []*queue.Queue
+		for i := range n {
+			q, err := s.acct.Queue(fmt.Sprintf("q-%03d", i), queue.Config{NoPoison: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := q.Create(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			qs = append(qs, q)
+		}
+		adaptive(t, collector.Config{Targets: targets(qs...), RequestsPerSecond: -1})
+		time.Sleep(20 * time.Minute) // by then all sleep
+		for minute := range 10 {
+			s.ResetCounts()
+			time.Sleep(time.Minute)
+			if got := s.Requests(queuetest.Op{Operation: queuetest.OpProperties}); got < n/20 || got > n/2 {
+				t.Errorf("minute %d has %d polls, and a fifth of %d are its share", minute, got, n)
 			}
 		}
 	})

@@ -17,7 +17,7 @@ const (
 
 const (
 	minSlots = 8
-	maxSlots = 256
+	maxSlots = 128
 )
 
 // plan is how the polls of one account fit into its request limit when no queue is idle.

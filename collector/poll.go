@@ -207,7 +207,7 @@ func (a *account) finish(w *watch, s *spec, got answer) []line {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.running--
-	w.polling = false
+	w.polling, w.stop = false, nil // which would keep all that the context knows
 	if w.removed {
 		return nil
 	}
@@ -219,14 +219,18 @@ func (a *account) finish(w *watch, s *spec, got answer) []line {
 		if w.peeks++; !got.spared {
 			w.peeks = 0
 		}
+		before := w.pace.every
 		a.setPace(w, a.paceOf(w, s, r, got.end))
 		r.interval = a.stretched(w.pace.every)
 		w.last.Store(r)
+		if s.kind == KindMain && w.pair != nil {
+			a.rouse(w.pair, got.end)
+		}
 		lines = a.incidents.changed(w, old, r)
 		if got.counted {
 			lines = append(lines, a.own(w, old, r, got.end)...)
 		}
-		a.reschedule(w, got.end)
+		a.reschedule(w, before, got.end)
 	}
 	a.agenda.add(w)
 	return lines

@@ -193,13 +193,18 @@ func (a *account) uniform() float64 {
 const jitter = 0.1
 
 // reschedule sets when the watch is polled again. The rhythm is kept: a poll that comes late
-// does not move those after it, and those that were missed are not made up for, but one.
-func (a *account) reschedule(w *watch, now time.Time) {
+// does not move those after it, and those that were missed are not made up for, but one. before is how often
+// the watch was to be polled until now.
+func (a *account) reschedule(w *watch, before time.Duration, now time.Time) {
 	every := w.last.Load().interval
 	step := time.Duration((1 - jitter*a.random.Float64()) * float64(every))
-	if !w.started { // the first round comes at once; from then on an account's polls are spread
+	switch {
+	case !w.started: // the first round comes at once; from then on an account's polls are spread
 		w.started = true
 		step = time.Duration(w.phase * float64(every))
+	case before < min(every, w.pace.every) && w.last.Load().history.empties >= quietPolls:
+		// Many fall asleep together, and must not march in step from then on. One that only woke for a moment keeps its rhythm.
+		step = before + time.Duration(a.random.Float64()*float64(every-before))
 	}
 	w.due = w.due.Add(step)
 	if missed := now.Sub(w.due); missed >= every {

@@ -112,7 +112,7 @@ type Watch struct {
 	// that is longer; at least Interval. Poison, unhealthy and scaled queues keep Interval.
 	IdleInterval time.Duration `yaml:"idleInterval"`
 	// PoisonIdleInterval between two polls of a poison queue that has been empty for some time, while
-	// its main queue is idle; at least Interval. Default 0: Interval, or twice that in accounts of more
+	// its main queue is idle; at least Interval. Default 0: Interval, or three times that in accounts of more
 	// than 1,000 queues.
 	PoisonIdleInterval time.Duration `yaml:"poisonIdleInterval" cfg:"omitempty"`
 	// RequestsPerSecond bounds the watcher's requests to one account, retries included. Default 100.
