@@ -135,6 +135,7 @@ func (s *service) assemble() error {
 	s.checks()
 	s.sharingChecks()
 	s.canary = &canary{service: s, metrics: metric.NewCanary(s.registry)}
+	s.applied = append(s.applied, s.canary.leaveOut)
 	for _, c := range st.consumers {
 		c.loop = s.health.Loop("processor "+c.name, processorBound)
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/qwatch/qwatch/collector"
 	"github.com/qwatch/qwatch/internal/config"
 	"github.com/qwatch/qwatch/internal/metric"
 	"github.com/qwatch/qwatch/queue"
@@ -39,6 +40,24 @@ type canary struct {
 	metrics *metric.Canary
 
 	failing bool
+	left    string // the queue that discovery was told to leave out
+}
+
+// leaveOut says once that discovery leaves the canary's queue out, though its globs ask for it. It is called with each
+// state that is put in use.
+func (c *canary) leaveOut(st *state) {
+	left := ""
+	if own := st.config.Watch.Canary; own != nil {
+		for _, a := range st.config.Accounts {
+			if d := a.Discovery; d != nil && a.Name == own.Account && (&collector.Discovery{Include: d.Include, Exclude: d.Exclude}).Wants(own.Queue) {
+				left = fullName(own.Account, own.Queue)
+			}
+		}
+		if left != "" && left != c.left {
+			c.service.log.Info("discovery leaves the canary's queue out: the canary looks after it", "component", "canary", "account", own.Account, "queue", own.Queue)
+		}
+	}
+	c.left = left
 }
 
 // canaryOperations are what a canary asks of an account, whose series exist from the first scrape.
