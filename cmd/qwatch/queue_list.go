@@ -27,6 +27,7 @@ hidden messages included; VISIBLE is exact below 32 and a floor at "32+".
 A "+" marks what is at least so because the peek was full.
 TREND, DRAINED IN and LOSS IN (the first message to expire unhandled, main or poison) are what a
 running qwatch with this configuration says; "-" where none runs or nothing is foretold.
+A poison queue that several queues share is told once, with the first of them; the others say "shared".
 With --server all of it comes from what that qwatch saw last; "--server off" asks nobody for trends.
 Exit status 1 when a queue is missing or could not be read; the others are listed all the
 same. A poison queue that is missing is empty.`,
@@ -110,7 +111,7 @@ func depthTable(list []judged) *table {
 	t := newTable("no queues are configured", "ACCOUNT", "QUEUE", "STATUS", ">MESSAGES", ">VISIBLE", ">OLDEST", ">POISON", ">OLDEST POISON", "TREND", ">DRAINED IN", ">LOSS IN")
 	for _, d := range list {
 		t.add(d.Account, d.Queue, statusCell(d.Status), number(d.ApproximateMessages), visible(d.Depth), age(d.OldestVisibleSeconds, d.VisibleSaturated),
-			poisonCell(d.PoisonMessages), age(d.OldestPoisonSeconds, d.PoisonSaturated),
+			poisonCell(d.Depth), age(d.OldestPoisonSeconds, d.PoisonSaturated),
 			d.Trend.cell(), d.Trend.drain(), d.Trend.loss())
 	}
 	return t
@@ -148,7 +149,11 @@ func visible(d app.Depth) string {
 	}
 }
 
-func poisonCell(n *int64) cell {
+func poisonCell(d app.Depth) cell {
+	if d.PoisonSharedWith != "" {
+		return cell{"shared", plain}
+	}
+	n := d.PoisonMessages
 	if n != nil && *n > 0 {
 		return cell{number(n), bad}
 	}

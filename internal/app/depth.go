@@ -31,6 +31,9 @@ type Depth struct {
 	PoisonMessages       *int64   `json:"poisonMessages,omitempty"`
 	OldestPoisonSeconds  *float64 `json:"oldestPoisonSeconds,omitempty"`
 	PoisonSaturated      bool     `json:"poisonSaturated,omitempty"` // the peek at the poison queue was full
+	// PoisonSharedWith is the queue at which the numbers of the poison queue stand, where several share it: it was
+	// looked at once, and sums count it once.
+	PoisonSharedWith string `json:"poisonSharedWith,omitempty"`
 	Error                string   `json:"error,omitempty"`
 
 	err error
@@ -47,7 +50,8 @@ var ErrNoAnswer = errors.New("no answer in time")
 const atOnce = 16
 
 // Depths looks at every queue given, in that order: by count and peek, which change
-// nothing. A queue that cannot be read says so in its own Depth. A look may take as long as given;
+// nothing. A queue that cannot be read says so in its own Depth. A poison queue that several share is looked at with the
+// first of them. A look may take as long as given;
 // once one took longer, no other queue of its account is waited for.
 func Depths(ctx context.Context, queues []FleetQueue, patience time.Duration) []Depth {
 	type account struct {
@@ -63,6 +67,7 @@ func Depths(ctx context.Context, queues []FleetQueue, patience time.Duration) []
 		}
 	}
 	depths := make([]Depth, len(queues))
+	holders := poisonHolders(queues)
 	var g errgroup.Group
 	g.SetLimit(atOnce)
 	for i, q := range queues {
@@ -70,7 +75,7 @@ func Depths(ctx context.Context, queues []FleetQueue, patience time.Duration) []
 			a := accounts[q.Config.Account]
 			ctx, cancel := context.WithTimeoutCause(a.ctx, patience, ErrNoAnswer)
 			defer cancel()
-			depths[i] = DepthOf(ctx, q)
+			depths[i] = depthOf(ctx, q, holders[i])
 			if errors.Is(depths[i].err, ErrNoAnswer) {
 				a.giveUp(ErrNoAnswer)
 			}
@@ -83,7 +88,28 @@ func Depths(ctx context.Context, queues []FleetQueue, patience time.Duration) []
 
 // DepthOf looks at one queue and its poison queue. When ctx ends meanwhile for ErrNoAnswer,
 // that is the error.
-func DepthOf(ctx context.Context, q FleetQueue) Depth {
+func DepthOf(ctx context.Context, q FleetQueue) Depth { return depthOf(ctx, q, "") }
+
+// poisonHolders returns, for each queue whose poison queue an earlier one has too, the name of the first that has it.
+func poisonHolders(queues []FleetQueue) []string {
+	holders := make([]string, len(queues))
+	first := map[string]string{}
+	for i, q := range queues {
+		if q.Poison() == nil {
+			continue
+		}
+		name := fullName(q.Config.Account, q.Poison().Name())
+		if _, ok := first[name]; !ok {
+			first[name] = q.Name()
+			continue
+		}
+		holders[i] = first[name]
+	}
+	return holders
+}
+
+// depthOf is DepthOf, without a look at the poison queue when that is told with another queue.
+func depthOf(ctx context.Context, q FleetQueue, holder string) Depth {
 	d := Depth{Account: q.Config.Account, Queue: q.Name(), Status: DepthOK}
 	count, visible, oldest, err := look(ctx, q.Queue, q.Config.CountsOnly)
 	switch {
@@ -99,7 +125,10 @@ func DepthOf(ctx context.Context, q FleetQueue) Depth {
 	if p == nil {
 		return d
 	}
-	d.PoisonQueue = p.Name()
+	d.PoisonQueue, d.PoisonSharedWith = p.Name(), holder
+	if holder != "" {
+		return d
+	}
 	poisonCount, visible, oldest, err := look(ctx, p, q.Config.CountsOnly)
 	switch {
 	case errors.Is(err, queue.ErrQueueNotFound):
