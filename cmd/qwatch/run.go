@@ -54,6 +54,6 @@ func (c *cli) run(ctx context.Context, logger *slog.Logger) error {
 	b := build()
 	return configError(app.Run(ctx, app.Options{
 		Config: cfg, Logger: logger, Version: b.Version, Revision: b.Commit,
-		Load: func() (*config.Config, []config.Warning, error) { return config.Load(c.configFile(), nil) }, Reload: hangup,
+		Load: func() (*config.Config, []config.Warning, error) { return config.LoadSettled(c.configFile(), nil) }, Reload: hangup,
 	}))
 }
