@@ -30,12 +30,14 @@ type admin struct {
 	*handler
 	cross *http.CrossOriginProtection
 	wrong *rate.Limiter // of tokens that are nobody's
+	noted *rate.Limiter // of refusals of nobody known that are logged
 }
 
 func newAdmin(h *handler) *admin {
 	return &admin{
 		handler: h, cross: http.NewCrossOriginProtection(),
 		wrong: rate.NewLimiter(wrongTokensPerSecond, wrongTokensBurst),
+		noted: rate.NewLimiter(wrongTokensPerSecond, wrongTokensBurst),
 	}
 }
 
@@ -150,11 +152,13 @@ func (a *admin) authorize(w http.ResponseWriter, r *http.Request) (name string, 
 // authenticate returns whose token r carries, or answers why it is refused.
 func (a *admin) authenticate(w http.ResponseWriter, r *http.Request) (t token, ok bool) {
 	if a.Tokens == nil {
+		a.refused(r, "", "no tokens file")
 		writeError(w, http.StatusForbidden, "nobody is an operator: server.tokensFile is not configured")
 		return token{}, false
 	}
 	secret, sent := bearer(r)
 	if !sent {
+		a.refused(r, "", "no token")
 		w.Header().Set("WWW-Authenticate", `Bearer realm="qwatch"`)
 		writeError(w, http.StatusUnauthorized, "send the token of an operator: Authorization: Bearer TOKEN")
 		return token{}, false

@@ -257,6 +257,51 @@ func TestGuessingTokensIsSlowedDown(t *testing.T) {
 	})
 }
 
+// Who is refused is in the log, without what was sent as a token, and strangers cannot fill it.
+func TestRefusalsAreLogged(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		noTokens bool
+		header   []string
+		status   int
+		line     string
+		lines    int // of 40 requests
+	}{
+		"without a tokens file": {true, []string{"Qwatch-Token", "wrong-horse-battery"}, 403, `operation=pause operator="" reason="no tokens file"`, 10},
+		"without a token":       {false, nil, 401, `operation=pause operator="" reason="no token"`, 10},
+		"a stranger's page":     {false, []string{"Sec-Fetch-Site", "cross-site", "Qwatch-Token", "wrong-horse-battery"}, 403, `operation=pause operator="" reason=cross-site`, 10},
+		"an operator's browser": {false, []string{"Sec-Fetch-Site", "cross-site", "Qwatch-Token", operatorToken}, 403, `operation=pause operator=ann reason=cross-site`, 40},
+		"a reader":              {false, []string{"Qwatch-Token", readerToken}, 403, `operation=pause operator=grafana reason="role reader"`, 40},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				h, _, logs := steered(t, !tt.noTokens)
+				for range 40 {
+					if got := do(h, "POST", pausePath, tt.header...).StatusCode; got != tt.status {
+						t.Fatalf("answered %d, want %d", got, tt.status)
+					}
+				}
+				line := `level=WARN msg="operator command refused" ` + tt.line + " addr="
+				if n := strings.Count(logs.String(), line); n != tt.lines {
+					t.Errorf("%d lines of %s, want %d:\n%.500s", n, line, tt.lines, logs)
+				}
+				for _, secret := range []string{"wrong-horse", operatorToken, readerToken} {
+					if strings.Contains(logs.String(), secret) {
+						t.Error("the log shows a token")
+					}
+				}
+				time.Sleep(time.Second)
+				before := strings.Count(logs.String(), line)
+				do(h, "POST", pausePath, tt.header...)
+				if n := strings.Count(logs.String(), line); n != before+1 {
+					t.Error("a second later there is no line")
+				}
+			})
+		})
+	}
+}
+
 func TestTwoTokensAreNone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -7,8 +7,11 @@ import (
 )
 
 // refused writes the line about an operator's request that was turned away: whose token it carried, "" when
-// that is not known, and what it wanted.
+// that is not known, and what it wanted. Strangers get only so many lines a second, so that they cannot fill the log.
 func (a *admin) refused(r *http.Request, name, reason string) {
+	if name == "" && !a.noted.Allow() {
+		return
+	}
 	attrs := []any{"operation", operationOf(r), "operator", name, "reason", reason, "addr", r.RemoteAddr}
 	if account, queue := r.PathValue("account"), r.PathValue("queue"); queue != "" {
 		attrs = append(attrs, "account", clip(account), "queue", clip(queue)) // as they were sent
