@@ -109,6 +109,36 @@ func TestChartSignsInToTheAPI(t *testing.T) {
 	}
 }
 
+// KEDA that signs in with nothing, where something is asked or at hand, is warned of.
+func TestChartWarnsOfNoSignIn(t *testing.T) {
+	const warning = "WARNING: consumers.g.scaling has no authMode: KEDA's metrics-api scaler then signs in with nothing"
+	for name, tt := range map[string]struct {
+		server, scaling string
+		want            bool
+	}{
+		"plain HTTP":                        {"", "scaler: metrics-api", false},
+		"a listener of its own":             {"server: {webConfigFile: /w}, ", "scaler: metrics-api", true},
+		"secrets that nothing takes":        {"", "scaler: metrics-api, authenticationRef: {name: keda}", true},
+		"a password":                        {"server: {webConfigFile: /w}, ", "scaler: metrics-api, authMode: basic, authenticationRef: {name: keda}", false},
+		"gRPC, which shows its certificate": {"", "authenticationRef: {name: keda}", false},
+		"gRPC beside a listener of its own": {"server: {webConfigFile: /w}, ", "scaler: external-push", false},
+		"a group that is not scaled at all": {"server: {webConfigFile: /w}, ", "scaler: metrics-api, enabled: false", false},
+	} {
+		values := strings.Replace(groupOf("shop/orders"), "config: {", "config: {"+tt.server, 1)
+		values = strings.Replace(values, "strategy: visible", "strategy: visible, "+tt.scaling, 1)
+		if strings.Contains(tt.scaling, "enabled: ") {
+			values = strings.Replace(values, "enabled: true, ", "", 1)
+		}
+		_, notes, err := helm(t, "demo", values)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if strings.Contains(notes, warning) != tt.want {
+			t.Errorf("%s: want a warning %v in:\n%s", name, tt.want, notes)
+		}
+	}
+}
+
 // Variables of pods hold no secrets: those that are known by their form are refused, and those known by their name warned of.
 func TestChartTakesNoSecretsInVariables(t *testing.T) {
 	const secret = "c2VjcmV0"
