@@ -16,7 +16,7 @@ type fleetModel struct {
 	At       time.Time      `json:"at"`
 	Title    string         `json:"title"`
 	Heading  string         `json:"heading"` // of the causes
-	Calm     bool           `json:"calm"`
+	Mood     string         `json:"mood"`    // calm, waiting or troubled
 	Causes   []findingModel `json:"causes"`
 	Tiles    []tile         `json:"tiles"`
 	Chips    []chip         `json:"chips"`
@@ -210,7 +210,7 @@ type sampleRow struct {
 func (h *handler) fleetModel(q fleetQuery) fleetModel {
 	v := h.fleetView(q)
 	m := fleetModel{
-		At: v.At, Title: "qwatch", Heading: causesTitle(v), Calm: len(v.Causes) == 0, Tiles: tiles(v.Totals), Chips: chips(v.Totals, q), Columns: columns(q),
+		At: v.At, Title: "qwatch", Heading: causesTitle(v), Mood: mood(v), Tiles: tiles(v.Totals), Chips: chips(v.Totals, q), Columns: columns(q),
 		Order: order(q), Found: matched(v), Matched: v.Matched, Offset: v.Offset, Rows: make([]rowModel, 0, len(v.Rows)),
 		Causes: []findingModel{}, Expiring: []expiryModel{}, Clusters: clustersOf(v.Clusters), Events: eventsOf(v.Events, story.Name{}),
 	}

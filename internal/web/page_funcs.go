@@ -134,7 +134,7 @@ func causesTitle(v fleetView) string {
 	case v.Totals.Queues == 0:
 		return "Nothing is watched"
 	case n == 0:
-		return "Nothing is wrong with " + story.Count(int64(v.Totals.Queues), "queue")
+		return calmTitle(v.Totals)
 	case v.More > 0:
 		return fmt.Sprintf("%s want attention; the worst %d", story.Count(n, "thing"), len(v.Causes))
 	case n == 1:
@@ -142,6 +142,37 @@ func causesTitle(v fleetView) string {
 	default:
 		return story.Count(n, "thing") + " want attention"
 	}
+}
+
+// mood is how the page's first line looks: calm only when every queue has been judged.
+func mood(v fleetView) string {
+	switch {
+	case len(v.Causes) > 0:
+		return "troubled"
+	case v.Totals.Statuses[collector.StatusUnknown.String()] > 0, v.Totals.Queues == 0:
+		return "waiting"
+	default:
+		return "calm"
+	}
+}
+
+// calmTitle says that nothing wants attention, and no more than is known.
+func calmTitle(t story.Totals) string {
+	text := "Nothing is wrong with " + story.Count(int64(t.Queues), "queue")
+	if n := t.Statuses[collector.StatusUnknown.String()]; n > 0 {
+		text = "Nothing wrong was seen; it is too early to say how " + story.Count(int64(n), "queue") + isOrAre(int64(n))
+	}
+	if t.Poison > 0 {
+		text += "; " + story.Count(t.Poison, "message") + isOrAre(t.Poison) + " dead-lettered"
+	}
+	return text
+}
+
+func isOrAre(n int64) string {
+	if n == 1 {
+		return " is"
+	}
+	return " are"
 }
 
 // tile is a number with its name.
@@ -167,17 +198,17 @@ type chip struct {
 	Status string      `json:"status"`
 	Name   string      `json:"name"`
 	Href   string      `json:"href"`
-	Count  int         `json:"count"`
+	Count  string      `json:"count"`
 	Level  story.Level `json:"level"`
 	On     bool        `json:"on,omitempty"`
 }
 
 func chips(t story.Totals, q fleetQuery) []chip {
 	to := func(status string) string { return q.with(func(q *fleetQuery) { q.Status, q.Offset = status, 0 }) }
-	out := []chip{{Name: "all", Href: to(""), Count: t.Queues, On: q.Status == ""}}
+	out := []chip{{Name: "all", Href: to(""), Count: story.Digits(int64(t.Queues)), On: q.Status == ""}}
 	for _, s := range collector.Statuses() {
 		if n := t.Statuses[s.String()]; n > 0 || q.Status == s.String() {
-			out = append(out, chip{s.String(), words(s.String()), to(s.String()), n, story.LevelOf(s.String()), q.Status == s.String()})
+			out = append(out, chip{s.String(), words(s.String()), to(s.String()), story.Digits(int64(n)), story.LevelOf(s.String()), q.Status == s.String()})
 		}
 	}
 	return out

@@ -171,10 +171,10 @@
     text("causes-title", m.heading);
     if (heading && heading !== m.heading) text("announce", m.heading);
     heading = m.heading;
-    $("causes").className = m.calm ? "calm" : "troubled";
+    $("causes").className = m.mood;
     fill("cause-cards", m.causes, findings);
     fill("tiles", m.tiles, tiles);
-    fill("chips", m.chips, (all) => all.map((c) => el("a", { class: "chip", href: c.href, "aria-current": c.on ? "true" : null }, c.name + " ", el("b", {}, String(c.count)))));
+    fill("chips", m.chips, (all) => all.map((c) => el("a", { class: "chip", href: c.href, "aria-current": c.on ? "true" : null }, c.name + " ", el("b", {}, c.count))));
     fill("heads", m.columns, (all) => all.map((c) => el("th", { scope: "col", class: c.class, "aria-sort": c.aria || null }, c.href ? el("a", { href: c.href }, c.name) : c.name)));
     text("order", m.order);
     text("found", m.found);
