@@ -50,6 +50,9 @@ watch: {interval: 1s, idleInterval: 1s}
 
 	send(t, orders, bodies("good", 10, marker))
 	eventually(t, 30*time.Second, "eight run in two processes, and two wait", func() bool { return value("visible") == 2 && value("inflight") == 10 })
+	eventually(t, 20*time.Second, "the page says who consumes it", func() bool {
+		return strings.Contains(string(mustGet(t, watcher.main+"/queues/orders/orders")), "No consumer of it runs in this process.</p><p>2 other processes consume it, with 8 of 8 handlers at work, as they said ")
+	})
 	eventually(t, 10*time.Second, "both replicas are needed", func() bool { return value("drain") == 2 })
 	open()
 	eventually(t, 30*time.Second, "all is done", func() bool { return value("all") == 0 && value("inflight") == 0 })

@@ -165,6 +165,9 @@ func TestPeersTellWhatRunsAndHowLongItTakes(t *testing.T) {
 		p := startPeered(t)
 		p.state.Count.Messages, p.state.Peek.Visible = 20, 20
 		p.want(t, StrategyInflight, -1) // nobody has been asked
+		if e, ok := p.Elsewhere("acct", "orders"); !ok || e != (Elsewhere{Unknown: "the peers have not been asked yet"}) {
+			t.Errorf("%+v, %t", e, ok)
+		}
 		p.town.set("10.0.0.1:9780", exposition(3, 4, 0, 1000, 30_000))
 		p.town.set("10.0.0.2:9780", exposition(1, 4, 0, 10, 300))
 		p.town.set("10.0.0.9:9780", exposition(100, 100, 100, 1, 1)) // this process
@@ -173,6 +176,15 @@ func TestPeersTellWhatRunsAndHowLongItTakes(t *testing.T) {
 		time.Sleep(time.Second)
 		p.want(t, StrategyInflight, 24)
 		p.want(t, StrategyDrain, 3) // 24 × 30 s ÷ (4 × 60 s)
+		if e, ok := p.Elsewhere("acct", "orders"); !ok || e.Age > 2*time.Second || e != (Elsewhere{Replicas: 2, Handlers: 4, Slots: 8, Age: e.Age}) {
+			t.Errorf("%+v, %t", e, ok)
+		}
+		if e, ok := p.Elsewhere("acct", "emails"); !ok || e != (Elsewhere{}) {
+			t.Errorf("of a queue that nobody consumes: %+v, %t", e, ok)
+		}
+		if e, ok := New(Config{}).Elsewhere("acct", "orders"); ok {
+			t.Errorf("without peers: %+v", e)
+		}
 		if p.town.asked["10.0.0.9:9780"] > 0 {
 			t.Error("it asks itself")
 		}
