@@ -34,7 +34,7 @@ type Depth struct {
 	// PoisonSharedWith is the queue at which the numbers of the poison queue stand, where several share it: it was
 	// looked at once, and sums count it once.
 	PoisonSharedWith string `json:"poisonSharedWith,omitempty"`
-	Error                string   `json:"error,omitempty"`
+	Error            string `json:"error,omitempty"`
 
 	err error
 }
