@@ -17,11 +17,12 @@ func aboutPoison() []alert {
 		},
 		{
 			name: "QwatchMessagesDeadLettered", class: Ticket, scope: Queue, keep: "15m",
+			// The two windows are the same, so that a scrape that was missed does not hide the poison queue alone.
 			expr: `
 sum by ($q) (increase(queue_messages_dead_lettered_total[15m])) > 0
-unless on ($q) account_queue:queue_poison_messages:max > 0`,
+unless on ($q) max_over_time(account_queue:queue_poison_messages:max[poll 15m]) > 0`,
 			summary:     "Consumers of " + theQueue + " gave up on messages.",
-			description: "{{ $value | humanize }} messages of " + theQueue + " were moved to its poison queue within 15 minutes, and the watcher sees none of them there: somebody took them out, or the poison queue is not watched.",
+			description: "{{ $value | humanize }} messages of " + theQueue + " were moved to its poison queue within 15 minutes, and the watcher has seen none of them there: somebody took them out, or the poison queue is not watched.",
 		},
 		{
 			name: "QwatchUnreadableMessages", class: Ticket, scope: Queue, keep: "15m",

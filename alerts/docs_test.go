@@ -26,7 +26,7 @@ func TestDocumentation(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := string(text)
-	for name, table := range map[string]string{"alerts": alertTable(t), "stories": storyTable()} {
+	for name, table := range map[string]string{"alerts": alertTable(t), "stories": storyTable(), "excused": excusedTable()} {
 		before, rest, found := strings.Cut(want, fmt.Sprintf(tableMark, name))
 		_, after, ended := strings.Cut(rest, tableEnd)
 		if !found || !ended {
@@ -95,4 +95,22 @@ func heard(s *scenario.Scenario) string {
 		return "nothing"
 	}
 	return strings.Join(names, ", ")
+}
+
+// excusedTable is what is not played on the brink, and why.
+func excusedTable() string {
+	var b strings.Builder
+	b.WriteString("| alert | is not played with | because |\n|---|---|---|\n")
+	for _, one := range brinks() {
+		for _, k := range kinds() {
+			if why := one.excused[k]; why != "" {
+				name := one.alert
+				if one.window != "" {
+					name += " `" + one.window + "`"
+				}
+				fmt.Fprintf(&b, "| %s | %s | %s |\n", name, k, why)
+			}
+		}
+	}
+	return b.String()
 }

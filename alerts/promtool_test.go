@@ -18,11 +18,13 @@ import (
 func TestPromtoolFiles(t *testing.T) {
 	t.Parallel()
 	var groups []string
-	for _, g := range generate(t, alerts.Config{}).Groups {
+	rules := generate(t, alerts.Config{})
+	for _, g := range rules.Groups {
 		groups = append(groups, g.Name)
 	}
+	brink, hourly, _ := onTheBrink(rules)
 	for name, scenarios := range map[string][]*scenario.Scenario{
-		"stories": stories(), "alerts": firing(), "variations": variations(), "silent": silent(), "edges": edges(), "cost": {costs()},
+		"stories": stories(), "alerts": firing(), "variations": variations(), "silent": silent(), "edges": edges(), "cost": {costs(), hourly}, "brink": brink,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

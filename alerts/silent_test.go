@@ -65,7 +65,7 @@ func silent() []*scenario.Scenario {
 	})
 	quiet("one missed scrape of everything", func(s *scenario.Scenario) {
 		s.Watch(consumed("1"), settings, func(m int) view { v := fine(m); v.Gone = m == 62; return v })
-		s.Consume(consumed("1"), "c1", false, func(m int) work { w := working(m); w.Gone = m == 62; return w })
+		s.Consume(consumed("1"), "c1", false, func(m int) work { w := working(m); w.Unseen = m == 62; return w })
 	})
 	quiet("flapping values", func(s *scenario.Scenario) {
 		s.Watch(consumed("1"), settings, func(m int) view {
@@ -153,7 +153,7 @@ func continuous() []*scenario.Scenario {
 				v.Fails, v.Gone = m%17 == 16, m%23 == 22
 				return v
 			})
-			s.Consume(consumed("1"), fmt.Sprintf("c%d", i), false, func(m int) work { w := idling(m); w.Gone = m%23 == 22; return w })
+			s.Consume(consumed("1"), fmt.Sprintf("c%d", i), false, func(m int) work { w := idling(m); w.Unseen = m%23 == 22; return w })
 		}
 		for m := 14; m <= 120; m++ {
 			s.Only(m, "QwatchConsumerStalled|QwatchAccountUnreachable", "QwatchConsumerStalled"+critical)

@@ -183,6 +183,7 @@ func (s *Scenario) Watch(q ID, settings Settings, view func(minute int) View) {
 type Work struct {
 	Gone    bool // no such process
 	Restart bool // it starts anew: its counters are 0
+	Unseen  bool // it is there, and its scrape was missed
 
 	Received, Redelivered               float64 // deliveries; of those, not the first
 	Started, Late                       float64
@@ -219,12 +220,15 @@ func (s *Scenario) Consume(q ID, instance string, withoutAccount bool, work func
 				total = 0
 			}
 			total += inc(w)
+			if w.Unseen {
+				return Absent()
+			}
 			return total
 		})
 	}
 	gauge := func(name string, value func(Work) float64) {
 		s.Set(name, labels(), func(m int) float64 {
-			if w := work(m); !w.Gone {
+			if w := work(m); !w.Gone && !w.Unseen {
 				return value(w)
 			}
 			return Absent()

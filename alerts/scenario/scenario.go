@@ -20,6 +20,7 @@ type Scenario struct {
 	Minutes int    // from 0 to Minutes
 	Step    string // what a minute stands for, where it is not "1m"
 	Expect  []Expectation
+	Queries []Query // asked as they are, after what is expected
 
 	series map[string][]float64
 }
@@ -65,6 +66,19 @@ func (s *Scenario) Set(name string, labels []string, value func(minute int) floa
 		values[m] = value(m)
 	}
 	s.series[key] = values
+}
+
+// Take adds those series of another scenario, of the same length, whose names are to be kept.
+func (s *Scenario) Take(from *Scenario, keep func(name string) bool) {
+	for key, values := range from.series {
+		if name, _, _ := strings.Cut(key, "{"); !keep(name) {
+			continue
+		}
+		if _, twice := s.series[key]; twice {
+			panic("scenario: " + key + " is set twice")
+		}
+		s.series[key] = values
+	}
 }
 
 // series is a series as PromQL writes it.
@@ -144,6 +158,7 @@ func (s *Scenario) Promtool() Test {
 		}
 		t.Queries = append(t.Queries, q)
 	}
+	t.Queries = append(t.Queries, s.Queries...)
 	return t
 }
 

@@ -45,13 +45,15 @@ func TestPromtool(t *testing.T) {
 	}
 }
 
-// A consumer's counters begin anew with the process, and the watcher keeps numbers for three failed polls.
+// A consumer's counters begin anew with the process, but go on when a scrape is missed, and the watcher keeps numbers for three failed polls.
 func TestSeriesFollowWhatIsExported(t *testing.T) {
 	t.Parallel()
 	s := scenario.New("an odd one", 7)
 	q := scenario.ID{Account: "a", Queue: "orders", Tier: "1"}
 	s.Watch(q, scenario.Settings{}, func(m int) scenario.View { return scenario.View{Count: float64(m), Fails: m >= 2} })
-	s.Consume(q, "c1", false, func(m int) scenario.Work { return scenario.Work{Processed: 2, Restart: m == 3, Gone: m == 6} })
+	s.Consume(q, "c1", false, func(m int) scenario.Work {
+		return scenario.Work{Processed: 2, Restart: m == 3, Unseen: m == 4, Gone: m == 6}
+	})
 	got := map[string]string{}
 	for _, in := range s.Promtool().Input {
 		got[in.Series] = in.Values
@@ -60,11 +62,29 @@ func TestSeriesFollowWhatIsExported(t *testing.T) {
 		`queue_up{account="a",instance="watcher:9780",job="qwatch",queue_kind="main",queue_name="orders"}`:                          "1x1 0x5",
 		`queue_approximate_messages{account="a",instance="watcher:9780",job="qwatch",queue_kind="main",queue_name="orders"}`:        "0 1x3 stale _x2",
 		`queue_status{account="a",instance="watcher:9780",job="qwatch",queue_kind="main",queue_name="orders",status="unreachable"}`: "0x1 1x5",
-		`queue_messages_processed_total{account="a",instance="c1",job="qwatch",queue_name="orders"}`:                                "2 4 6 2 4 6 stale 2",
-		`queue_processor_max_handlers{account="a",instance="c1",job="qwatch",queue_name="orders"}`:                                  "16x5 stale 16",
+		`queue_messages_processed_total{account="a",instance="c1",job="qwatch",queue_name="orders"}`:                                "2 4 6 2 stale 6 stale 2",
+		`queue_processor_max_handlers{account="a",instance="c1",job="qwatch",queue_name="orders"}`:                                  "16x3 stale 16 stale 16",
 	} {
 		if got[series] != want {
 			t.Errorf("%s is %q, want %q", series, got[series], want)
 		}
+	}
+}
+
+func TestTake(t *testing.T) {
+	t.Parallel()
+	from, s := scenario.New("a part", 1), scenario.New("the whole", 1)
+	from.Set("queue_up", nil, values(1, 1))
+	from.Set("queue_exists", nil, values(1, 1))
+	s.Set("queue_up", []string{"account", "a"}, values(0, 0))
+	s.Queries = []scenario.Query{{Expr: "queue_up", At: "1m"}}
+	s.Take(from, func(name string) bool { return name == "queue_up" })
+	want := scenario.Test{
+		Name: "the whole", Interval: "1m",
+		Input:   []scenario.Input{{Series: `queue_up{account="a"}`, Values: "0x1"}, {Series: "queue_up{}", Values: "1x1"}},
+		Queries: s.Queries,
+	}
+	if diff := cmp.Diff(want, s.Promtool()); diff != "" {
+		t.Errorf("test of promtool (-want +got):\n%s", diff)
 	}
 }
