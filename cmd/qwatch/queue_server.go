@@ -25,9 +25,13 @@ type watchedQueue struct {
 }
 
 type watchedState struct {
-	trendState
+	Name         string   `json:"name"`
+	Status       string   `json:"status"`
+	StatusRule   string   `json:"statusRule"`
+	StatusSince  string   `json:"statusSince"`
+	DrainSeconds *float64 `json:"drainSeconds"`
+	LossSeconds  *float64 `json:"lossSeconds"`
 
-	Name     string         `json:"name"`
 	Up       *bool          `json:"up"`
 	Exists   *bool          `json:"exists"`
 	Error    string         `json:"error"`
@@ -125,14 +129,17 @@ func (c *cli) listOnServer(ctx context.Context, cl *client.Client, accounts []st
 }
 
 func (w watchedQueue) trend() *trend {
-	t := trendQueue{}
-	if w.Main != nil {
-		t.Main = &w.Main.trendState
+	if w.Main == nil {
+		return nil
 	}
-	if w.Poison != nil {
-		t.Poison = &w.Poison.trendState
+	t := &trend{
+		Status: w.Main.Status, StatusRule: w.Main.StatusRule, StatusSince: w.Main.StatusSince,
+		DrainSeconds: w.Main.DrainSeconds, LossSeconds: w.Main.LossSeconds,
 	}
-	return t.trend()
+	if p := w.Poison; p != nil {
+		t.PoisonStatus, t.PoisonLossSeconds = p.Status, p.LossSeconds
+	}
+	return t
 }
 
 // watchedDescription is what `queue show --server` prints.

@@ -30,23 +30,6 @@ type judged struct {
 	Trend *trend `json:"trend,omitempty"`
 }
 
-// trendState and trendQueue are the parts of the API's answer that are shown.
-type trendState struct {
-	Status       string   `json:"status"`
-	StatusRule   string   `json:"statusRule"`
-	StatusSince  string   `json:"statusSince"`
-	DrainSeconds *float64 `json:"drainSeconds"`
-	LossSeconds  *float64 `json:"lossSeconds"`
-}
-
-type trendQueue struct {
-	Account        string      `json:"account"`
-	Queue          string      `json:"queue"`
-	StorageAccount string      `json:"storageAccount"`
-	Main           *trendState `json:"main"`
-	Poison         *trendState `json:"poison"`
-}
-
 const (
 	trendPatience = 2 * time.Second
 	maxTrends     = 256 << 20 // of 10,000 queues it is about 30 MB
@@ -54,7 +37,7 @@ const (
 
 // trends asks the qwatch that runs here with the same configuration, and returns what it makes of each queue, by
 // "account/queue"; of one alone when that is named. Nobody needs to run: no answer is no error. Off: nobody is asked.
-func trends(ctx context.Context, off bool, name string, fleet *app.Fleet) map[string]trendQueue {
+func trends(ctx context.Context, off bool, name string, fleet *app.Fleet) map[string]watchedQueue {
 	base := listening(fleet.Config())
 	if off || base == "" {
 		return nil
@@ -63,7 +46,7 @@ func trends(ctx context.Context, off bool, name string, fleet *app.Fleet) map[st
 	if err != nil {
 		return nil
 	}
-	all := make(map[string]trendQueue, len(queues))
+	all := make(map[string]watchedQueue, len(queues))
 	for _, q := range queues {
 		all[q.Account+"/"+q.Queue] = q
 	}
@@ -82,7 +65,7 @@ func listening(cfg *config.Config) string {
 	return "http://" + net.JoinHostPort(host, port)
 }
 
-func askTrends(ctx context.Context, address, name string) ([]trendQueue, error) {
+func askTrends(ctx context.Context, address, name string) ([]watchedQueue, error) {
 	if name != "" {
 		address += "/" + name // of characters that need no escape
 	}
@@ -106,39 +89,25 @@ func askTrends(ctx context.Context, address, name string) ([]trendQueue, error) 
 		return nil, fmt.Errorf("ask %s for trends: it answered %s", req.URL.Redacted(), resp.Status)
 	}
 	var answer struct {
-		trendQueue
-		Queues []trendQueue `json:"queues"`
+		watchedQueue
+		Queues []watchedQueue `json:"queues"`
 	}
 	if err := json.NewDecoder(http.MaxBytesReader(nil, resp.Body, maxTrends)).Decode(&answer); err != nil {
 		return nil, fmt.Errorf("read the trends from %s: %w", req.URL.Redacted(), err)
 	}
 	if name != "" {
-		return []trendQueue{answer.trendQueue}, nil
+		return []watchedQueue{answer.watchedQueue}, nil
 	}
 	return answer.Queues, nil
 }
 
 // trendOf picks the trend of a queue. One of another storage account that has the same name is passed over.
-func trendOf(all map[string]trendQueue, q app.FleetQueue) *trend {
+func trendOf(all map[string]watchedQueue, q app.FleetQueue) *trend {
 	found, ok := all[q.String()]
 	if !ok || found.Main == nil || found.StorageAccount != q.Account().StorageAccount() {
 		return nil
 	}
 	return found.trend()
-}
-
-func (q trendQueue) trend() *trend {
-	if q.Main == nil {
-		return nil
-	}
-	t := &trend{
-		Status: q.Main.Status, StatusRule: q.Main.StatusRule, StatusSince: q.Main.StatusSince,
-		DrainSeconds: q.Main.DrainSeconds, LossSeconds: q.Main.LossSeconds,
-	}
-	if p := q.Poison; p != nil {
-		t.PoisonStatus, t.PoisonLossSeconds = p.Status, p.LossSeconds
-	}
-	return t
 }
 
 // lines writes a trend, which may be nil, for "queue show".
