@@ -263,6 +263,8 @@ func shardsResult(shards []cluster.ShardState) health.Result {
 			found = append(found, fmt.Sprintf("shard %d is not heard of, and the others watch its queues: %s", sh.Index, oneLine(sh.Trouble)))
 		case !sh.Alive:
 			found = append(found, fmt.Sprintf("shard %d has left, and the others watch its queues", sh.Index))
+		case sh.Deaf:
+			found = append(found, fmt.Sprintf("shard %d does not count on this one: %s", sh.Index, oneLine(sh.Trouble)))
 		case sh.Trouble != nil:
 			found = append(found, fmt.Sprintf("shard %d does not answer: %s", sh.Index, oneLine(sh.Trouble)))
 		case sh.Count != 0 && sh.Count != len(shards):

@@ -112,6 +112,9 @@ type peer struct {
 	gone  bool      // it said that it leaves
 	err   error     // of the last heartbeat
 	told  bool      // that it is dead
+
+	deaf     int  // answers in a row that leave this shard out of the living
+	toldDeaf bool // that it does not hear this one
 }
 
 // shardView is what a shard says of itself.
@@ -264,6 +267,7 @@ func (s *Shards) heard(i int, v shardView, err error) {
 		return
 	}
 	p.heard, p.count, p.gone = time.Now(), v.Count, v.Leaving
+	s.unheard(p, v)
 }
 
 // believed returns how many shards there are by the largest count that is heard of: while it is being changed, the
@@ -298,7 +302,7 @@ func (s *Shards) settle() {
 		}
 	}
 	changed := !slices.Equal(before, s.members)
-	lines := s.news()
+	lines := append(s.news(), s.deafNews()...)
 	members := s.members
 	s.mu.Unlock()
 	for _, line := range lines {
@@ -393,7 +397,8 @@ type ShardState struct {
 	Self    bool
 	Alive   bool
 	Count   int   // how many shards it believes in; 0 when it was never heard of
-	Trouble error // why it did not answer the last time; of this replica: that its shard runs twice
+	Deaf    bool  // it answers, and does not hear this replica
+	Trouble error // why it did not answer the last time, or that it is deaf; of this replica: that its shard runs twice
 }
 
 // State returns what is known about every shard there should be, in order.
@@ -413,6 +418,9 @@ func (s *Shards) State() []ShardState {
 		st := ShardState{Index: i, Alive: s.lives(i)}
 		if p := s.peers[i]; p != nil {
 			st.Count, st.Trouble = p.count, p.err
+			if st.Alive && p.err == nil && p.isDeaf() {
+				st.Deaf, st.Trouble = true, errDeaf
+			}
 		}
 		all = append(all, st)
 	}

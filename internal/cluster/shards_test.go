@@ -32,10 +32,16 @@ func host(i int) string { return fmt.Sprintf("qwatch-%d:9780", i) }
 // runShard has a replica take part until it is stopped.
 func runShard(t *testing.T, n *network, index, count int) *shard {
 	t.Helper()
+	return runShardAt(t, n, index, count, host)
+}
+
+// runShardAt runs a shard that looks for the others at those hosts.
+func runShardAt(t *testing.T, n *network, index, count int, hostOf func(int) string) *shard {
+	t.Helper()
 	s := &shard{index: index, done: make(chan struct{}), net: n}
 	var err error
 	s.Shards, err = cluster.NewShards(cluster.ShardsConfig{
-		Index: index, Count: count, Addr: func(i int) string { return "http://" + host(i) },
+		Index: index, Count: count, Addr: func(i int) string { return "http://" + hostOf(i) },
 		Changed: func() { s.changes.Add(1) }, Peers: cluster.PeersConfig{Transport: n}, Logger: s.logs.logger(),
 	})
 	if err != nil {
