@@ -292,33 +292,6 @@ func (f *fleet) hasData(t *testing.T, expr string) bool {
 	return slices.ContainsFunc(f.prometheus.Query(t, expr), func(s peer.Sample) bool { return !math.IsNaN(s.Value) })
 }
 
-// checkRules asks Prometheus how the rules fare.
-func (f *fleet) checkRules(t *testing.T) {
-	t.Helper()
-	var answer struct {
-		Data struct {
-			Groups []struct {
-				Name  string
-				Rules []struct{ Name, Health, LastError string }
-			}
-		}
-	}
-	if err := json.Unmarshal(mustGet(t, f.prometheus.URL()+"/api/v1/rules"), &answer); err != nil {
-		t.Fatal(err)
-	}
-	rules := 0
-	for _, g := range answer.Data.Groups {
-		for _, r := range g.Rules {
-			if rules++; r.Health != "ok" {
-				t.Errorf("%s, %s: %s %s", g.Name, r.Name, r.Health, r.LastError)
-			}
-		}
-	}
-	if rules < 40 {
-		t.Errorf("Prometheus has %d rules", rules)
-	}
-}
-
 func (f *fleet) checkStall(t *testing.T) {
 	t.Helper()
 	f.consumer.Kill()

@@ -19,12 +19,14 @@ func TestRunbooksNameCommandsThatExist(t *testing.T) {
 	}
 	root := newCLI().rootCommand()
 	found := 0
-	for _, page := range append(pages, "../../docs/alerts.md") {
+	for _, page := range append(pages, "../../docs/alerts.md", "../../docs/dashboards.md") {
 		text, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, m := range regexp.MustCompile("`qwatch ([^`]+)`").FindAllStringSubmatch(string(text), -1) {
+		// In the text, and as a line of what a terminal shows.
+		for _, m := range regexp.MustCompile("`qwatch ([^`]+)`|(?m:^(?:\\$ )?qwatch ((?:alerts|dashboards) [^`|#\n]+))").FindAllStringSubmatch(string(text), -1) {
+			m[1] += m[2]
 			words := strings.Fields(m[1])
 			cmd, rest, err := root.Find(words)
 			if err != nil || cmd == root || cmd.HasSubCommands() && len(rest) > 0 {
