@@ -153,7 +153,7 @@ func (t tokenSource) GetToken(ctx context.Context, o policy.TokenRequestOptions)
 	return tok, nil
 }
 
-// shortSignIn makes one line of azidentity's dump of an answer: status and the authority's first sentence.
+// shortSignIn makes one line of azidentity's dump of an answer: who answers, status and the authority's first sentence.
 func shortSignIn(err error) error {
 	var failed *azidentity.AuthenticationFailedError
 	if !errors.As(err, &failed) || failed.RawResponse == nil {
@@ -173,7 +173,11 @@ func shortSignIn(err error) error {
 	if said == "" {
 		said = http.StatusText(failed.RawResponse.StatusCode)
 	}
-	return &authorityError{text: oneLine(strconv.Itoa(failed.RawResponse.StatusCode) + " " + said), cause: err}
+	text := strconv.Itoa(failed.RawResponse.StatusCode) + " " + said
+	if r := failed.RawResponse.Request; r != nil {
+		text = r.URL.Host + " answers " + text // it is not storage that refuses
+	}
+	return &authorityError{text: oneLine(text), cause: err}
 }
 
 type authorityError struct {

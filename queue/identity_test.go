@@ -220,7 +220,7 @@ func TestRefusedSignInIsOneLineAndNamesTheCause(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = q.Receive(t.Context(), 1, 0)
-	want := "receive from acct/orders: sign in: 401 AADSTS70021: No matching federated identity record found for presented assertion."
+	want := "receive from acct/orders: sign in: login.microsoftonline.com answers 401 AADSTS70021: No matching federated identity record found for presented assertion."
 	if message(err) != want || queue.Classify(err) != queue.ResultAuth {
 		t.Errorf("%s\n got %v\nwant %s", queue.Classify(err), err, want)
 	}
