@@ -3,6 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
+	"github.com/qwatch/qwatch/internal/triage"
 	"github.com/qwatch/qwatch/poison"
 )
 
@@ -10,6 +11,9 @@ import (
 type poisonEntry struct {
 	poison.Entry
 	payload
+
+	History      []triage.Earlier `json:"history,omitempty"`
+	HistoryError string           `json:"historyError,omitempty"`
 }
 
 func (c *cli) poisonCommand() *cobra.Command {

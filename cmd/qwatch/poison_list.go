@@ -73,7 +73,7 @@ func (c *cli) poisonList(ctx context.Context, t triager, cmd triage.Command) err
 // poisonStream prints entries as they come.
 func (c *cli) poisonStream(ctx context.Context, t triager, cmd triage.Command) error {
 	summary, err := c.eachEntry(ctx, t, cmd, func(e triage.Entry) error {
-		return c.printJSON(poisonEntry{e.Entry, e.Payload}, "")
+		return c.printJSON(poisonEntry{Entry: e.Entry, payload: e.Payload}, "")
 	})
 	c.partial(t, true, summary)
 	return err

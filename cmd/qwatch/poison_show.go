@@ -23,11 +23,14 @@ func (c *cli) poisonShowCommand() *cobra.Command {
 original message's id, as "poison list" shows it, or that of its copy on the poison queue.
 
 "copy inserted" (insertedAt in JSON) is when the copy was put on the poison queue; no record
-tells when the original was sent. The body is left out unless --body asks for it.`,
+tells when the original was sent. The body is left out unless --body asks for it.
+
+Where the queue's consumer keeps failure records, a message that was replayed and failed again
+is shown with what it was before: "replay of" (history in JSON), the latest first.`,
 		Example: "  qwatch poison show orders/orders 4b0a2f6c-1d7e-4f57-9d3c-0f6f0f1f2a3b --body",
 		Args:    exact("ACCOUNT/QUEUE", "ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			look.Operation, look.IDs = triage.List, args[1:]
+			look.Operation, look.IDs, look.History = triage.List, args[1:], true
 			return c.onPoison(cmd.Context(), args[0], func(ctx context.Context, t triager) error {
 				return c.poisonShow(ctx, t, look)
 			})
@@ -63,6 +66,20 @@ func attempt(a queue.Attempt) string {
 	return strings.Join(parts, "  ")
 }
 
+// earlier writes what a message was before it was replayed.
+func earlier(h triage.Earlier) string {
+	parts := []string{h.MessageID}
+	if h.DeadLetteredAt != nil {
+		parts = append(parts, "dead-lettered "+h.DeadLetteredAt.UTC().Format(time.RFC3339))
+	}
+	for _, more := range []string{string(h.Category), h.Reason} {
+		if more != "" {
+			parts = append(parts, more)
+		}
+	}
+	return strings.Join(append(parts, "replayed "+h.ReplayedAt.UTC().Format(time.RFC3339)), "  ")
+}
+
 func (e poisonEntry) describe(w io.Writer) {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	line := func(name string, value any) { fmt.Fprintf(tw, "%s\t%s\n", name, clean(fmt.Sprint(value))) }
@@ -84,6 +101,15 @@ func (e poisonEntry) describe(w io.Writer) {
 	line("copy expires", expires(e.ExpiresAt))
 	if at := e.MayHaveBeenSent; at != nil {
 		line("may have been sent", at.UTC().Format(time.RFC3339))
+	}
+	for _, h := range e.History {
+		line("replay of", earlier(h))
+		for _, a := range h.Attempts {
+			line(fmt.Sprintf("  attempt %d", a.Number), attempt(a))
+		}
+	}
+	if e.HistoryError != "" {
+		line("history unknown", e.HistoryError)
 	}
 	line("bytes", e.SizeBytes)
 	line("headers", headers(e.Headers))

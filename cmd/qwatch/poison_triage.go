@@ -184,7 +184,7 @@ func (g *gathered) add(e triage.Entry) (first bool) {
 		return false
 	}
 	g.at[id] = len(g.entries)
-	g.entries = append(g.entries, poisonEntry{e.Entry, e.Payload})
+	g.entries = append(g.entries, poisonEntry{e.Entry, e.Payload, e.History, e.HistoryError})
 	return true
 }
 

@@ -21,7 +21,7 @@ func (f *Fleet) Triage(name string) (triage.Queue, error) {
 	if err != nil {
 		return triage.Queue{}, err
 	}
-	t := triage.Queue{Queue: q.Queue}
+	t := triage.Queue{Queue: q.Queue, History: historyOf(q)}
 	if q.Poison() != nil {
 		return t, nil
 	}

@@ -55,6 +55,7 @@ func query(cmd triage.Command) url.Values {
 	}
 	set("all", cmd.All, "true")
 	set("body", cmd.Body, "true")
+	set("history", cmd.History, "true")
 	set("reason", cmd.Reason != "", cmd.Reason)
 	set("olderThan", cmd.OlderThan != 0, time.Duration(cmd.OlderThan).String())
 	set("newerThan", cmd.NewerThan != 0, time.Duration(cmd.NewerThan).String())

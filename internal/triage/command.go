@@ -43,11 +43,13 @@ type Command struct {
 	NewerThan  Duration          `json:"newerThan,omitempty"`
 	Limit      int               `json:"limit,omitempty"` // messages at most
 	Body       bool              `json:"body,omitempty"`  // list: with the bodies
-	DryRun     bool              `json:"dryRun,omitempty"`
-	Rate       float64           `json:"rate,omitempty"` // replay: messages a second at most
-	Canary     int               `json:"canary,omitempty"`
-	CanaryWait Duration          `json:"canaryWait,omitempty"`
-	Lease      Duration          `json:"lease,omitempty"` // what is looked at is hidden for; default, and longest, 30 s
+	// History adds to each message that IDs names what the failure records tell of it before it was replayed.
+	History    bool     `json:"history,omitempty"`
+	DryRun     bool     `json:"dryRun,omitempty"`
+	Rate       float64  `json:"rate,omitempty"` // replay: messages a second at most
+	Canary     int      `json:"canary,omitempty"`
+	CanaryWait Duration `json:"canaryWait,omitempty"`
+	Lease      Duration `json:"lease,omitempty"` // what is looked at is hidden for; default, and longest, 30 s
 }
 
 // Check tells every fault of a command.
@@ -78,6 +80,9 @@ func (c Command) Check() error {
 	}
 	if c.Categories != nil && len(c.Categories) == 0 {
 		bad("categories is empty: name some, or leave it out")
+	}
+	if c.History && (c.Operation != List || len(c.IDs) == 0 || len(c.IDs) > MaxHistories) {
+		bad("history is for a list of up to %d ids", MaxHistories)
 	}
 	if c.Operation == Delete && !c.Filtered() {
 		bad("say which: name ids, or filter by category, reason or age; purge deletes everything")
@@ -162,6 +167,9 @@ func (p Payload) Text() string {
 type Entry struct {
 	poison.Entry
 	Payload
+
+	History      []Earlier `json:"history,omitempty"`      // what it was before it was replayed, the latest first
+	HistoryError string    `json:"historyError,omitempty"` // why the failure records could not tell, or not all
 }
 
 // Exported is a line of an export.

@@ -15,6 +15,9 @@ type Queue struct {
 	*queue.Queue
 	// NoPoison is why it has none; nil when it has.
 	NoPoison error
+	// History reads the failure records of a message for what it was before it was replayed, the latest first.
+	// Nil: none are kept.
+	History func(ctx context.Context, messageID string) ([]Earlier, error)
 }
 
 // Hooks hear of messages that are gone from the poison queue. Nil ones are not called.
@@ -39,7 +42,13 @@ func Run(ctx context.Context, q Queue, c Command, hooks Hooks, sink func(Event) 
 	r := &runner{q: q, c: c, sink: sink}
 	switch c.Operation {
 	case List:
-		return r.list(ctx, func(e *poison.Entry, _ bool) error { return sink(Event{Entry: r.entry(e)}) })
+		return r.list(ctx, func(e *poison.Entry, first bool) error {
+			told := r.entry(e)
+			if first {
+				r.addHistory(ctx, told)
+			}
+			return sink(Event{Entry: told})
+		})
 	case Export:
 		return r.list(ctx, func(e *poison.Entry, first bool) error {
 			if !first {

@@ -87,6 +87,7 @@ func commandOf(v url.Values) (triage.Command, error) {
 	}
 	truth("all", &c.All)
 	truth("body", &c.Body)
+	truth("history", &c.History)
 	for name, into := range map[string]*triage.Duration{"olderThan": &c.OlderThan, "newerThan": &c.NewerThan, "lease": &c.Lease} {
 		if s := v.Get(name); s != "" {
 			if err := into.UnmarshalText([]byte(s)); err != nil {
