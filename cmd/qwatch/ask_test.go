@@ -75,7 +75,6 @@ func (n *notify) Write(p []byte) (int, error) { n.done(); return len(p), nil }
 type peeker struct {
 	total   int64
 	entries int
-	others  int
 	done    []triage.Command
 }
 
