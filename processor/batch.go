@@ -330,7 +330,7 @@ func (p *Processor) traceBatch(b *batch, members []*delivery, messages []*Messag
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, d := range members {
-		d.end = b.end
+		d.end, d.span = b.end, ctx
 	}
 	return ctx
 }

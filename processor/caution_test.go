@@ -186,7 +186,7 @@ func TestHowManySuspectsAreHandledAtOnce(t *testing.T) {
 				if tt.elsewhere > 1 {
 					told = 1
 				}
-				r.logged("messages come again that nobody gave back; taking them one at a time", told)
+				r.logged("messages come again that this process has not given back; taking them one at a time", told)
 				if tt.handler < time.Hour {
 					time.Sleep(2 * time.Minute)
 					r.left(0, 0)

@@ -118,7 +118,7 @@ func (p *Processor) triage(d *delivery) (poison.Category, string) {
 	case m.Err != nil && !p.cfg.KeepUnreadable:
 		return poison.CategoryDeserialization, reason(m.Err)
 	case p.overdrawn(d):
-		return poison.CategoryMaxDequeue, fmt.Sprintf("delivered %d times, %d allowed, without being settled", m.DequeueCount, p.cfg.MaxDequeueCount)
+		return poison.CategoryMaxDequeue, fmt.Sprintf("delivered %d times, %d allowed, and never completed", m.DequeueCount, p.cfg.MaxDequeueCount)
 	case d.err != nil:
 		return "", ""
 	case p.cfg.MaxAge > 0 && m.ReceivedAt.Sub(receivable(m)) > p.cfg.MaxAge:

@@ -45,8 +45,9 @@ type delivery struct {
 	runs     int  // times that it was taken up
 	excused  int  // deliveries that an outage has cost the message
 	err      error
-	parent   string // the tracer's trace context
-	unpacked int64  // bytes of Processor.unpacked that its body took
+	parent   string          // the tracer's trace context
+	span     context.Context // and its context; nil: none
+	unpacked int64           // bytes of Processor.unpacked that its body took
 	started  time.Duration
 	took     time.Duration
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -27,6 +28,8 @@ type way struct {
 	cfg  queue.Config
 	opts queue.SendOptions
 	body func(name string) string // default: the task as JSON
+	// sizes are those of its batches; nil: it has none.
+	sizes *sizes
 	// build makes a processor that does each message's task.
 	build func(q *queue.Queue, cfg processor.Config, do func(ctx context.Context, name string) error) (*processor.Processor, error)
 }
@@ -38,6 +41,7 @@ func ways(store *shelf) map[string]way {
 	one := func(q *queue.Queue, cfg processor.Config, do func(context.Context, string) error) (*processor.Processor, error) {
 		return processor.New(q, processor.Typed(typed(do)), cfg)
 	}
+	var batches sizes
 	return map[string]way{
 		"typed": {build: one},
 		"middleware": {build: func(q *queue.Queue, cfg processor.Config, do func(context.Context, string) error) (*processor.Processor, error) {
@@ -47,12 +51,13 @@ func ways(store *shelf) map[string]way {
 			cfg.Middleware = []processor.Middleware{around, around}
 			return one(q, cfg, do)
 		}},
-		"batch": {build: func(q *queue.Queue, cfg processor.Config, do func(context.Context, string) error) (*processor.Processor, error) {
+		"batch": {sizes: &batches, build: func(q *queue.Queue, cfg processor.Config, do func(context.Context, string) error) (*processor.Processor, error) {
 			calls := cfg.Concurrency
 			cfg.Concurrency = 0
 			return processor.NewBatch(q, processor.TypedBatch(func(ctx context.Context, jobs []*processor.Job[task]) error {
-				return do(ctx, jobs[0].Value.Name)
-			}), processor.BatchConfig{Config: cfg, MaxBatchSize: 1, MaxConcurrentBatches: calls})
+				defer batches.enter(len(jobs))()
+				return together(ctx, jobs, do)
+			}), processor.BatchConfig{Config: cfg, MaxBatchSize: 8, MaxConcurrentBatches: calls})
 		}},
 		"routing": {opts: queue.SendOptions{MessageType: "task"}, build: func(q *queue.Queue, cfg processor.Config, do func(context.Context, string) error) (*processor.Processor, error) {
 			r := processor.NewRouter()
@@ -77,6 +82,27 @@ func ways(store *shelf) map[string]way {
 		},
 		"large bodies": {cfg: queue.Config{BodyStore: store, BodyStoreThreshold: 1}, build: one},
 	}
+}
+
+// together does the tasks of a batch at once, and settles each by what became of it. What may be tried again is left to
+// the batch's error.
+func together(ctx context.Context, jobs []*processor.Job[task], do func(context.Context, string) error) error {
+	errs := make([]error, len(jobs))
+	var all sync.WaitGroup
+	for i, j := range jobs {
+		all.Go(func() {
+			err := do(ctx, j.Value.Name)
+			switch {
+			case err == nil:
+				err = j.Complete(ctx)
+			case processor.IsPermanent(err):
+				err = j.DeadLetter(ctx, err.Error())
+			}
+			errs[i] = err
+		})
+	}
+	all.Wait()
+	return errors.Join(errs...)
 }
 
 // shelf is a store of large bodies.
@@ -158,11 +184,10 @@ func TestEveryWayToConsumeKeepsTheGuarantees(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
+				send("good", "bad", "flaky", "slow", "good again") // in hand together, but for the first
 				ctx, stop := context.WithCancel(t.Context())
 				done := make(chan error, 1)
 				go func() { done <- p.Run(ctx) }()
-
-				send("good", "bad", "flaky", "slow", "good again")
 				time.Sleep(10 * time.Minute)
 				r.inject(queuetest.Fault{Operation: queuetest.OpUpdate, Status: 404, Code: "MessageNotFound", Times: 1})
 				send("stolen") // its first renewal is told that somebody else has it
@@ -182,6 +207,9 @@ func TestEveryWayToConsumeKeepsTheGuarantees(t *testing.T) {
 				}
 				if causes["slow"] != nil || causes["last"] != nil {
 					t.Errorf("cancelled by %v, %v", causes["slow"], causes["last"])
+				}
+				if w.sizes != nil && !slices.ContainsFunc(w.sizes.all, func(n int) bool { return n > 3 }) {
+					t.Errorf("batches of %v, want good and bad ones in one", w.sizes.all)
 				}
 				r.left(0, 1)
 				recs := r.poisoned()

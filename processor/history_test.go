@@ -192,7 +192,7 @@ func TestTheHookHearsOfMessagesThatReachNoHandler(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		r.runFor(time.Minute, processor.Config{Failures: h}, r.handle(succeed))
-		want := []string{"dead-lettered m 7: max_dequeue, delivered 7 times, 5 allowed, without being settled, <nil>; called false, took 0s; 1 copies, unsettled"}
+		want := []string{"dead-lettered m 7: max_dequeue, delivered 7 times, 5 allowed, and never completed, <nil>; called false, took 0s; 1 copies, unsettled"}
 		if diff := cmp.Diff(want, h.heard); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}

@@ -259,7 +259,7 @@ func (p *Processor) dispatch(messages []*queue.Message, probe bool) {
 		calls = p.newBatches(all)
 	}
 	if p.hold(all) {
-		p.log.Warn("messages come again that nobody gave back; taking them one at a time")
+		p.log.Warn("messages come again that this process has not given back; taking them one at a time")
 	}
 	if calls != nil {
 		go p.workBatches(calls)

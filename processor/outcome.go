@@ -224,7 +224,7 @@ func (p *Processor) abandon(d *delivery, delay time.Duration, outcome string) st
 // the delay: it is never dropped. When only the removal fails it is tried again while the lease
 // lasts; after that the next delivery makes a second copy, which readers take for the same entry.
 func (p *Processor) deadLetter(d *delivery, category poison.Category, why string, delay time.Duration) string {
-	err := p.poisonCase(d, category, why, d.err).Move(p.settling, d.msg.Message)
+	err := p.poisonCase(d, category, why, d.err).Move(p.settlingIn(d), d.msg.Message)
 	if moved, ok := errors.AsType[*poison.MoveError](err); ok && !errors.Is(err, queue.ErrSettled) {
 		p.metrics.DeadLetterFailed(string(moved.Stage))
 		if moved.Stage == poison.StageSend {

@@ -39,10 +39,33 @@ func (p *Processor) trace(d *delivery) {
 	}
 	d.tracing = true
 	ctx, end := p.startTrace(d.ctx, []*Message{&d.msg})
-	d.ctx, d.parent = ctx, queue.TraceFromContext(ctx).Parent
+	d.ctx, d.parent, d.span = ctx, queue.TraceFromContext(ctx).Parent, ctx
 	p.mu.Lock()
 	d.end = end
 	p.mu.Unlock()
+}
+
+// settlingIn is the context for the storage calls that settle a delivery: they are part of its trace, and end as
+// all of them do.
+func (p *Processor) settlingIn(d *delivery) context.Context {
+	if d.span == nil {
+		return p.settling
+	}
+	return inSpan{p.settling, context.WithoutCancel(d.span)}
+}
+
+// inSpan is a context with another's values.
+type inSpan struct {
+	context.Context
+	values context.Context
+}
+
+// Value implements context.Context.
+func (c inSpan) Value(key any) any {
+	if v := c.values.Value(key); v != nil {
+		return v
+	}
+	return c.Context.Value(key)
 }
 
 // startTrace calls the tracer. What it panics with, or the lack of a context, leaves the messages untraced.

@@ -108,7 +108,16 @@ func (d *Draft) send(ctx context.Context, text string) error {
 		d.discard(ctx)
 		return fmt.Errorf("send to %s: %w", q, err)
 	}
-	_, unknown, err := q.enqueue(ctx, text, o, true)
+	var unknown bool
+	send := func(ctx context.Context) (out SendResult, err error) {
+		out, unknown, err = q.enqueue(ctx, text, o, true)
+		return out, err
+	}
+	if q.cfg.Tracer == nil {
+		_, err = send(ctx)
+	} else {
+		_, err = q.tracedSend(ctx, send)
+	}
 	if err != nil && !unknown {
 		d.discard(ctx)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
@@ -106,13 +107,19 @@ func (q *Queue) Clear(ctx context.Context) error {
 
 // Create creates the queue. One that exists already is fine.
 func (q *Queue) Create(ctx context.Context) error {
-	ctx, _, cancel := q.acct.idempotent(ctx)
-	defer cancel()
-	_, err := q.client.Create(ctx, nil)
-	if err = q.wrap(OpCreate, err); hasCode(err, "QueueAlreadyExists") {
-		return nil // with other metadata
-	}
+	_, err := q.create(ctx)
 	return err
+}
+
+// create creates the queue, and says whether this call did it: of several at once one does, by the service's answer.
+func (q *Queue) create(ctx context.Context) (did bool, err error) {
+	ctx, trace, cancel := q.acct.idempotent(ctx)
+	defer cancel()
+	_, err = q.client.Create(ctx, nil)
+	if err = q.wrap(OpCreate, err); hasCode(err, "QueueAlreadyExists") {
+		return false, nil // with other metadata
+	}
+	return err == nil && trace.done != nil && trace.done.StatusCode == http.StatusCreated, err
 }
 
 // Delete deletes the queue and every message in it. A queue that is not there is ErrQueueNotFound.
@@ -129,10 +136,13 @@ func (q *Queue) created(ctx context.Context, do func() error) error {
 	if !q.cfg.CreateIfMissing || !errors.Is(err, ErrQueueNotFound) {
 		return err
 	}
-	if cerr := q.Create(ctx); cerr != nil {
+	did, cerr := q.create(ctx)
+	if cerr != nil {
 		return errors.Join(err, cerr)
 	}
-	q.acct.log.InfoContext(ctx, "queue created", "queue", q.name)
+	if did {
+		q.acct.log.InfoContext(ctx, "queue created", "queue", q.name)
+	}
 	return do()
 }
 

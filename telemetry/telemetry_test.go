@@ -415,3 +415,73 @@ func TestWithoutProvidersNothingIsTold(t *testing.T) {
 		t.Error("the context was replaced")
 	}
 }
+
+// The copy on the poison queue is sent within the span of what was processed, and carries what the message did.
+func TestAPoisonCopyIsSentWithinTheSpanOfItsMessage(t *testing.T) {
+	for name, tt := range map[string]struct {
+		run     func(r *rig)
+		batched bool
+	}{
+		"after the handler":  {func(r *rig) { r.run(time.Second, processor.Config{}, refuse) }, false},
+		"before the handler": {func(r *rig) { r.run(time.Second, processor.Config{MaxAge: time.Second}, refuse) }, false},
+		"of a batch": {func(r *rig) {
+			cfg := processor.BatchConfig{MaxBatchSize: 8}
+			cfg.Tracer = r.tel
+			p, err := processor.NewBatch(r.q, processor.BatchHandlerFunc(func(context.Context, []*processor.Message) error {
+				return processor.Permanent(errors.New("the widget is broken"))
+			}), cfg)
+			if err != nil {
+				r.t.Fatal(err)
+			}
+			ctx, stop := context.WithTimeout(r.t.Context(), time.Second)
+			defer stop()
+			if err := p.Run(ctx); err != nil {
+				r.t.Error(err)
+			}
+		}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, true, func(t *testing.T, r *rig) {
+				ctx, sender := r.trace.Start(t.Context(), "checkout")
+				for range 2 {
+					if _, err := r.q.Send(ctx, "x", queue.SendOptions{}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				sender.End()
+				sent := len(r.named("Queue.Send"))
+				time.Sleep(2 * time.Second)
+				tt.run(r)
+				processes, copies := r.named("Queue.Process"), r.named("Queue.Send")[sent:]
+				if len(copies) != 2 || len(processes) != 2 && !tt.batched {
+					t.Fatalf("%d copies, %d spans of processing", len(copies), len(processes))
+				}
+				parents := map[trace.SpanID]bool{}
+				for _, p := range processes {
+					parents[p.SpanContext().SpanID()] = true
+				}
+				for _, c := range copies {
+					if !parents[c.Parent().SpanID()] {
+						t.Errorf("a copy's span has the parent %v, want a span of processing", c.Parent())
+					}
+					if to := spanOf(c).Attrs["messaging.destination.name"]; to != "orders-poison" {
+						t.Errorf("a copy was sent to %v", to)
+					}
+				}
+				peeked, err := r.q.Poison().Peek(t.Context(), 32)
+				if err != nil || len(peeked.Messages) != 2 {
+					t.Fatal(len(peeked.Messages), err)
+				}
+				for _, m := range peeked.Messages {
+					if got := remote(m.TraceParent).TraceID(); got != sender.SpanContext().TraceID() {
+						t.Errorf("a copy carries %v, want what its message did", got)
+					}
+				}
+			})
+		})
+	}
+}
+
+func refuse(context.Context, *processor.Message) error {
+	return processor.Permanent(errors.New("the widget is broken"))
+}
