@@ -15,7 +15,7 @@ import (
 // in test/browser take them.
 func pictures() []string {
 	return []string{
-		"fleet", "sort", "filter", "queue", "triage", "rehearsal", "progress", "replay", "refusal", "phone", "phone-table", "phone-queue",
+		"fleet", "sort", "filter", "queue", "triage", "rehearsal", "progress", "replay", "refusal", "phone", "phone-table", "phone-queue", "phone-replay",
 		"night", "fleet-10000",
 	}
 }

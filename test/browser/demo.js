@@ -101,6 +101,15 @@ module.exports = async ({ open, shot, accessible, until, assert, options: { url,
     await state(phone, name, { screen: true });
     if (path === "/") await state(phone, "phone-table", { screen: true, from: "#queues-title" });
   }
+  await phone.evaluate((operator) => sessionStorage.setItem("qwatch-operator-token", operator), operator);
+  await phone.click("#triage-load");
+  await until(phone, "what died", () => document.querySelectorAll("#triage-out .entry").length >= 1);
+  assert.ok(await phone.evaluate(() => document.documentElement.scrollWidth <= innerWidth), "triage is wider than a phone");
+  await phone.click("#triage-choose");
+  assert.ok(await phone.evaluate(() => { const d = document.querySelector("dialog[open]").getBoundingClientRect(); return d.left >= 0 && d.right <= innerWidth && d.top >= 0 && d.bottom <= innerHeight; }), "the question before a replay is larger than a phone");
+  await state(phone, "phone-replay", { screen: true, from: "#triage-title" });
+  await phone.click("dialog[open] button:text-is('Cancel')");
+  await until(phone, "that nothing was begun", () => !document.querySelector("dialog[open]") && document.activeElement.id === "triage-choose");
   await phone.context().close();
 
   // It keeps itself up to date, unless it is told to hold.

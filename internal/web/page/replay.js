@@ -104,10 +104,11 @@
         error = abort.signal.aborted ? "stopped, with the message in hand dealt with" : "the connection broke: " + e.message;
       } finally {
         removeEventListener("beforeunload", stay);
+        const lost = place.contains(document.activeElement) || document.activeElement === document.body;
         at(false);
         place.hidden = true;
         place.replaceChildren();
-        $("triage-choose").focus();
+        if (lost) $("triage-choose").focus(); // the button that had it is gone
       }
       try { await after(); } catch { /* what was replayed is told all the same */ }
       update();
