@@ -22,6 +22,12 @@ module.exports = async ({ open, accessible, until, assert, options: { url, opera
   const control = await bare.newPage();
   await control.setContent("<table><td title=\"" + texts[0].text);
   assert.notEqual(await control.evaluate(() => window.pwned), undefined, "the script runs nowhere");
+  await control.route(url + "/", async (r) => {
+    const answer = await r.fetch();
+    await r.fulfill({ response: answer, body: (await answer.text()).replace("<main", texts[0].text + "<main") });
+  }, { times: 1 });
+  await control.goto(url + "/");
+  assert.deepEqual(await control.evaluate(() => ({ there: document.querySelectorAll("img[onerror]").length, ran: window.pwned })), { there: 1, ran: undefined }, "the policy lets the server's own markup run");
   await control.goto(url + "/");
   const stopped = await control.evaluate(async (text) => {
     let count = 0;
