@@ -19,23 +19,25 @@ func TestTheHistoryOfWhatIsNamed(t *testing.T) {
 		want    int
 		failure string
 	}{
-		"wanted":           {true, func(context.Context, string) ([]triage.Earlier, error) { return make([]triage.Earlier, 2), nil }, 2, ""},
-		"not wanted":       {false, func(context.Context, string) ([]triage.Earlier, error) { return make([]triage.Earlier, 2), nil }, 0, ""},
-		"no records":       {true, nil, 0, ""},
-		"a part is known":  {true, func(context.Context, string) ([]triage.Earlier, error) { return make([]triage.Earlier, 1), errors.New("403") }, 1, "403"},
+		"wanted":     {true, func(context.Context, string) ([]triage.Earlier, error) { return make([]triage.Earlier, 2), nil }, 2, ""},
+		"not wanted": {false, func(context.Context, string) ([]triage.Earlier, error) { return make([]triage.Earlier, 2), nil }, 0, ""},
+		"no records": {true, nil, 0, ""},
+		"a part is known": {true, func(context.Context, string) ([]triage.Earlier, error) {
+			return make([]triage.Earlier, 1), errors.New("403")
+		}, 1, "403"},
 		"the table hangs":  {true, func(ctx context.Context, _ string) ([]triage.Earlier, error) { <-ctx.Done(); return nil, ctx.Err() }, 0, context.DeadlineExceeded.Error()},
 		"it was never one": {true, func(context.Context, string) ([]triage.Earlier, error) { return nil, nil }, 0, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			onRig(t, func(r *rig) {
 				r.poison(r.orders, 3)
-				l, err := poison.List(t.Context(), r.orders)
+				l, err := poison.List(r.Context(), r.orders)
 				if err != nil {
 					t.Fatal(err)
 				}
 				id, began := l.Entries[1].MessageID, time.Now()
 				var got []*triage.Entry
-				err = triage.Run(t.Context(), triage.Queue{Queue: r.orders, History: tc.records},
+				err = triage.Run(r.Context(), triage.Queue{Queue: r.orders, History: tc.records},
 					triage.Command{Operation: triage.List, IDs: []string{id}, History: tc.history}, triage.Hooks{}, func(e triage.Event) error {
 						if e.Entry != nil {
 							got = append(got, e.Entry)
