@@ -118,6 +118,8 @@ func unaskedCure(err error) string {
 		return "it speaks no TLS: write http:// in --server"
 	case strings.Contains(text, "certificate required"), strings.Contains(text, "bad certificate"), strings.Contains(text, "unknown certificate authority"):
 		return "it wants a certificate of a client: give one that it knows with --server-cert and --server-key"
+	case strings.Contains(text, "client conn could not be established"): // HTTP/2's words for any of these
+		return "it refused this client: if it wants a certificate of it, give one that it knows with --server-cert and --server-key"
 	case strings.Contains(text, "protocol version not supported"):
 		return "it speaks TLS older than 1.2: it has to be renewed"
 	case errors.As(err, &name):

@@ -35,6 +35,7 @@ type tended struct {
 	*testing.T
 	storage  *queuetest.Server
 	q        *queue.Queue
+	handler  http.Handler
 	url      string
 	mu       sync.Mutex
 	logs     bytes.Buffer
@@ -87,7 +88,7 @@ func tend(t *testing.T, bodies ...string) *tended {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewServer(web.Handler(web.Options{
+	s.handler = web.Handler(web.Options{
 		Registry: prometheus.NewRegistry(), Collector: c, Health: health.New(health.Config{}), Tokens: tokens,
 		Logger: slog.New(slog.NewTextHandler(s, nil)),
 		Storage: &web.Storage{
@@ -110,7 +111,8 @@ func tend(t *testing.T, bodies ...string) *tended {
 			defer s.mu.Unlock()
 			s.actions = append(s.actions, a)
 		},
-	}))
+	})
+	server := httptest.NewServer(s.handler)
 	t.Cleanup(server.Close)
 	s.url = server.URL
 	return s

@@ -108,6 +108,11 @@ func (a *authority) sign(name string) tls.Certificate {
 // protected serves a handler with a web configuration and returns its host and port.
 func protected(t *testing.T, config, text string) string {
 	t.Helper()
+	return protect(t, config, text, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "inside") }))
+}
+
+func protect(t *testing.T, config, text string, h http.Handler) string {
+	t.Helper()
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +123,7 @@ func protected(t *testing.T, config, text string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := web.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "inside") }), nil)
+	server := web.NewServer(h, nil)
 	done := make(chan error, 1)
 	go func() { done <- web.Serve(server, l, config, nil) }()
 	t.Cleanup(func() {
