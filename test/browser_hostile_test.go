@@ -58,6 +58,11 @@ func TestBrowserTakesNoTextForMarkup(t *testing.T) {
 		{Name: "body", Page: orders, Shows: entries + " pre"},
 		{Name: "body without an envelope", Page: orders, Shows: entries + " pre"},
 		{Name: "message id in a record, told by a replay", Page: orders, Shows: outcomes},
+		{Name: "message id in a history", Page: orders, Shows: entries + " .earlier"},
+		{Name: "reason in a history", Page: orders, Shows: entries + " .earlier"},
+		{Name: "category in a history", Page: orders, Shows: entries + " .earlier"},
+		{Name: "error in a history", Page: orders, Shows: entries + " .earlier li"},
+		{Name: "failure of the records", Page: orders, Shows: entries + " [role=status]"},
 		{Name: "words filtered for", Page: "/?q=", Shows: "#q"},
 		// Those are refused, left out, or another queue's.
 		{Name: "category in a record"},
@@ -190,6 +195,9 @@ watch: {interval: 1s, idleInterval: 1s}
 		if strings.HasPrefix(h.Page, "/") && (strings.HasSuffix(h.Page, "=") || strings.HasSuffix(h.Page, "/") && h.Page != "/" || strings.HasSuffix(h.Page, "#")) {
 			delete(text, name) // by address
 		}
+	}
+	for _, name := range []string{"message id in a history", "reason in a history", "category in a history", "error in a history", "failure of the records"} {
+		take(name) // by the scenario
 	}
 	for name := range text {
 		t.Errorf("nobody uses the %s", name)

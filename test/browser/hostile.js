@@ -76,6 +76,20 @@ module.exports = async ({ open, accessible, until, assert, options: { url, opera
   await page.evaluate(() => document.querySelectorAll("#triage-out details").forEach((d) => { d.open = true; }));
   for (let i = 0; i < entries; i++) await page.click("#triage-out .entry button:text-is('Show body')");
   await until(page, "the bodies", (n) => document.querySelectorAll("#triage-out pre").length === n, entries);
+  // What the failure records say is put into the server's answer: they are in tables, which this storage has not.
+  const hostile = (name) => texts.find((h) => h.name === name).text;
+  await page.route("**/*history=true*", async (r) => {
+    const answer = await r.fetch(), view = await answer.json();
+    assert.equal(view.entries.length, 1);
+    const at = "2026-11-30T03:00:00Z";
+    view.entries[0].history = [{ messageId: hostile("message id in a history"), replayedAt: at, category: hostile("category in a history"), reason: hostile("reason in a history"), dequeueCount: 5, deadLetteredAt: at, attempts: [{ number: 1, at, error: hostile("error in a history") }] }, { messageId: "first", replayedAt: at }];
+    view.entries[0].historyError = hostile("failure of the records");
+    await r.fulfill({ response: answer, json: view });
+  }, { times: 1 });
+  await page.click("#triage-out .entry button:text-is('History')");
+  await until(page, "what it was before", () => document.querySelectorAll("#triage-out .earlier").length === 2);
+  await page.click("#triage-out .entry button:text-is('History')"); // of the next, by the server's own word
+  await until(page, "that nothing is recorded", () => document.getElementById("triage-out").textContent.includes("Nothing is recorded of it before"));
   for (const h of on("/queues/hostile/orders").filter((h) => h.shows.startsWith("#triage-out"))) await shows(page, h);
   await inert(page, "triage");
   await accessible(page, "triage");

@@ -56,20 +56,21 @@
   const outcomes = { passed: "passed: none was seen to fail", failed: "failed again", unhandled: "still wait on their queue: does anybody consume it?" };
 
   // facts are what became of a replay, in full.
-  function facts(r, error) {
+  function facts(r, error, unmarked) {
     const skipped = r.skipped || [], doubtful = r.mayHaveBeenSent || [], c = r.canary;
     return [["Chosen", r.chosen.toLocaleString("en")], ["Replayed", r.done.toLocaleString("en") + (r.copies > r.done ? "; " + plural(r.copies, "copy").replace(/copys$/, "copies") + " removed" : "")],
       ["Tried first", c ? el("span", {}, plural(c.messages, "message") + ", " + (outcomes[c.outcome] || "not watched to the end"), (c.failed || []).length ? ids(c.failed.map(id)) : null) : null],
       ["Failed", skipped.length ? el("span", {}, skipped.length.toLocaleString("en") + ", left on the poison queue", ids(skipped.map((s) => el("span", {}, id(s.messageId), " " + s.reason)))) : "0"],
       ["May have been sent", doubtful.length ? el("span", {}, doubtful.length.toLocaleString("en") + ", and may be on the queue twice", ids(doubtful.map(id))) : "0"],
+      ["Could not be marked", unmarked.length ? el("span", {}, unmarked.length.toLocaleString("en") + ": they fill a message; were qwatch killed at one, the next replay could not tell that it may have been sent", ids(unmarked.map(id))) : null],
       ["Unseen", r.unseen ? "about " + r.unseen.toLocaleString("en") + ": somebody hides them, try again in half a minute" : "0"],
       ["Not met again", r.left ? r.left.toLocaleString("en") + ": " + (error ? "replay again to go on" : "gone meanwhile, or hidden by somebody else") : null],
       ["Ended early", error || null]].filter(([, v]) => v).flatMap(([k, v]) => [el("dt", {}, k), el("dd", {}, v)]);
   }
 
-  function tell(r, error) {
+  function tell(r, error, unmarked) {
     const clean = !error && !(r.skipped || []).length && !(r.mayHaveBeenSent || []).length && !r.unseen && !r.left;
-    $("replay-result").replaceChildren(el("div", { class: "card " + (clean ? "good" : "warn") }, el("h3", {}, error ? "The replay ended early" : clean ? "All were replayed" : "Replayed, but read this"), el("dl", { class: "facts" }, ...facts(r, error))));
+    $("replay-result").replaceChildren(el("div", { class: "card " + (clean ? "good" : "warn") }, el("h3", {}, error ? "The replay ended early" : clean ? "All were replayed" : "Replayed, but read this"), el("dl", { class: "facts" }, ...facts(r, error, unmarked))));
   }
 
   // at says whether a replay is at work here: meanwhile nothing else can be begun.
@@ -86,7 +87,7 @@
     const stay = (e) => e.preventDefault();
     await asOperator(said, "Replaying", async () => {
       let result = null, error = "", last = null;
-      const doubtful = [];
+      const doubtful = [], unmarked = [];
       const show = meter(place, "Replaying", command.canary, () => abort.abort());
       $("replay-result").replaceChildren();
       at(true);
@@ -96,6 +97,7 @@
           if (e.result) result = e.result;
           if (e.error) error = e.error;
           if (e.doubtful) doubtful.push(e.doubtful);
+          if (e.unmarked) unmarked.push(e.unmarked);
           if (e.progress) last = e.progress;
           show(e);
         });
@@ -114,11 +116,11 @@
       update();
       if (!result && last) {
         $("replay-result").replaceChildren(el("div", { class: "card warn" }, el("h3", {}, "The replay ended early"), el("p", {}, last.done.toLocaleString("en") + " of " + plural(last.of, "message") + " were replayed when it was last heard of; " + error + ". Nothing is lost: replay again to go on."),
-          doubtful.length ? el("p", {}, "May have been sent: " + doubtful.join(", ")) : null));
+          doubtful.length ? el("p", {}, "May have been sent: " + doubtful.join(", ")) : null, unmarked.length ? el("p", {}, "Could not be marked: " + unmarked.join(", ")) : null));
         return "Ended early after about " + plural(last.done, "message") + ".";
       }
       if (!result) throw new Error(error || "the server said nothing");
-      tell(result, error);
+      tell(result, error, unmarked);
       return "Replayed " + plural(result.done, "message") + (error ? ", then " + error : "") + ".";
     });
   }

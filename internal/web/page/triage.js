@@ -39,17 +39,36 @@
     if (!note.textContent) note.remove();
   }
 
+  const attempts = (all) => all && all.length ? el("details", {}, el("summary", {}, plural(all.length, "failed attempt")), el("ol", {}, ...all.map((a) => el("li", {}, a.at ? time(a.at) : null, a.at ? " " : null, a.error || a.category || "")))) : null;
+
+  // history shows what a message was before it was replayed, as far as the failure records tell.
+  async function history(e, into, button) {
+    const note = el("span", { role: "status" });
+    button.after(note);
+    await asOperator(note, "Asking", async () => {
+      const found = (await fetchJSON(base + "?history=true&id=" + encodeURIComponent(e.messageId), authorized())).entries[0];
+      if (!found) return "It is not there any more.";
+      const all = found.history || [];
+      into.replaceChildren(...all.map((h) => el("div", { class: "earlier" }, el("p", {}, "It was ", el("code", {}, h.messageId), ", replayed ", time(h.replayedAt)),
+        el("p", {}, h.category ? el("b", {}, h.category.replaceAll("_", " ")) : null, h.category ? ": " + (h.reason || "no reason recorded") : "no record tells why it died",
+          h.deadLetteredAt ? ", dead-lettered " : "", h.deadLetteredAt ? time(h.deadLetteredAt) : null, h.dequeueCount ? ", delivered " + plural(h.dequeueCount, "time") : ""), attempts(h.attempts))));
+      button.remove();
+      return found.historyError ? "Not all is known: " + found.historyError : all.length ? "" : "Nothing is recorded of it before: it was not replayed, or no failure records are kept.";
+    });
+    if (!note.textContent) note.remove();
+  }
+
   function entry(e) {
-    const show = el("button", { type: "button" }, "Show body"), again = el("button", { type: "button" }, "Replay"), place = el("div", {});
+    const show = el("button", { type: "button" }, "Show body"), again = el("button", { type: "button" }, "Replay"), before = el("button", { type: "button" }, "History"), past = el("div", {}), place = el("div", {});
     show.addEventListener("click", () => body(e, place, show));
     again.addEventListener("click", () => replay([e]));
+    before.addEventListener("click", () => history(e, past, before));
     const facts = [["Message", el("code", {}, e.messageId)], ["Dead-lettered", time(e.deadLetteredAt || e.insertedAt)], ["Deliveries", e.dequeueCount ? String(e.dequeueCount) : "not recorded"],
       ["Size", bytes(e.sizeBytes)], ["Business key", e.businessKey], ["Expires", e.expiresAt ? time(e.expiresAt) : "never"],
       ["May have been sent", e.mayHaveBeenSent ? el("span", {}, time(e.mayHaveBeenSent), ", by a replay that did not finish") : ""],
       ["Copies", e.copies > 1 ? String(e.copies) : ""], ["Headers", e.headers && Object.keys(e.headers).length ? Object.entries(e.headers).map(([k, v]) => k + ": " + v).join(" · ") : ""]];
     return el("div", { class: "entry" }, el("dl", {}, ...facts.filter(([, v]) => v).flatMap(([k, v]) => [el("dt", {}, k), el("dd", {}, v)])),
-      e.attempts && e.attempts.length ? el("details", {}, el("summary", {}, plural(e.attempts.length, "failed attempt")), el("ol", {}, ...e.attempts.map((a) => el("li", {}, a.at ? time(a.at) : null, a.at ? " " : null, a.error || a.category || "")))) : null,
-      el("div", { class: "actions" }, show, again), place);
+      attempts(e.attempts), el("div", { class: "actions" }, show, again, before), past, place);
   }
 
   function show() {
