@@ -126,7 +126,7 @@ func TestRunbooksNameMetricsThatExist(t *testing.T) {
 			known[d.Name+"_count"], known[d.Name+"_bucket"], known[d.Name+"_sum"] = true, true, true
 		}
 	}
-	for _, name := range []string{"qwatch_team", "qwatch_tier", "qwatch_objective"} { // a queue's own metadata
+	for _, name := range []string{"qwatch_team", "qwatch_tier", "qwatch_objective", "qwatch_outage"} { // a queue's own metadata
 		known[name] = true
 	}
 	for _, g := range generate(t, alerts.Config{}).Groups {
