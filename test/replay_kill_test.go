@@ -264,6 +264,9 @@ func killReplays(t *testing.T, begin func(*testing.T, string) replaying, message
 			reached := g.arm(step.method, step.path, skip, after)
 			said.WriteString(killedAt(t, begin, connection, reached))
 			kills++
+			if n := doubles(service); n > kills {
+				t.Errorf("killed at the %s, after %v: %d doubled by %d kills", step.name, after, n, kills)
+			}
 			if lost := missing(service, ids); len(lost) > 0 {
 				t.Errorf("killed at the %s, after %v: lost %v", step.name, after, lost)
 			}
@@ -346,6 +349,18 @@ func poisonForReplay(t *testing.T, service *queuetest.Server, q *queue.Queue, n 
 		ids[text] = ms[0].ID
 	}
 	return ids
+}
+
+// doubles is how many messages are on the queue beside others of the same text.
+func doubles(service *queuetest.Server) (n int) {
+	seen := map[string]bool{}
+	for _, text := range service.Texts(queuetest.AccountName, "orders") {
+		if seen[text] {
+			n++
+		}
+		seen[text] = true
+	}
+	return n
 }
 
 // missing are the texts that are on neither queue.

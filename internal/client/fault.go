@@ -65,6 +65,8 @@ func readError(resp *http.Response) error {
 		e.Message = said.Error
 	}
 	switch {
+	case strings.HasPrefix(e.Message, "there is no /"), strings.HasPrefix(e.Message, "method "), strings.Contains(e.Message, "unknown field"):
+		e.Cure = "is it a qwatch of this version?"
 	case e.Message != "":
 		e.Cure = ourCures[e.Status]
 	case e.Status == http.StatusBadRequest && strings.Contains(string(b), "HTTP request to an HTTPS server"):
