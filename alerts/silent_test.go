@@ -130,7 +130,7 @@ func silent() []*scenario.Scenario {
 		s.Watch(consumed("1"), settings, func(m int) view { return view{Count: 16, Status: "ok"} })
 		s.Consume(consumed("1"), "c1", false, func(m int) work { w := working(m); w.Active = 16; return w })
 	})
-	return append(all, continuous()...)
+	return append(all, append(continuous(), handovers()...)...)
 }
 
 // continuous are alerts that must not end and begin anew.
