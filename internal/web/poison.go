@@ -312,7 +312,8 @@ func (a *admin) stream(w http.ResponseWriter, r *storageRequest, op triage.Opera
 		writeError(w, http.StatusInternalServerError, "this connection cannot wait")
 		return
 	}
-	n, ended := 0, false
+	n, ended, b := 0, false, startBeat(s.send)
+	defer b.end()
 	err = run(r.Context(), func(e triage.Event) error {
 		switch {
 		case e.Entry != nil || e.Line != nil:
@@ -320,8 +321,9 @@ func (a *admin) stream(w http.ResponseWriter, r *storageRequest, op triage.Opera
 		case e.Result != nil:
 			n, ended = e.Result.Done, true
 		}
-		return s.send(e)
+		return b.tell(e)
 	})
+	b.end()
 	if err != nil && !ended {
 		_ = s.send(triage.Event{Error: err.Error()}) // the client is gone: nobody is left to tell
 	}
