@@ -124,8 +124,12 @@ func (b *board) post(ctx context.Context, change func(posted) posted) (posted, e
 	if !now.outage.none() && now.outage != b.known.outage {
 		put(MetadataOutage, now.outage.String())
 	}
-	if !now.failing.none() {
+	switch {
+	case !now.failing.none():
 		put(MetadataFailing, now.failing.String())
+	case !b.known.failing.none():
+		delete(metadata, MetadataFailing)
+		changed = true
 	}
 	if changed {
 		writing, cancel := context.WithTimeout(ctx, boardTimeout)

@@ -20,6 +20,9 @@ func (p *Processor) postOutage() {
 			return known // another process has just posted it
 		}
 		known.outage = s
+		if !open { // it has said what it had to say
+			known.failing = failing{}
+		}
 		return known
 	})
 }
