@@ -51,11 +51,12 @@ func TestTricksDoNotLeadPastTheToken(t *testing.T) {
 	s.storage.ResetCounts()
 	const purge, host = poisonPath + "/purge", "Host: localhost\r\n"
 	post := func(path string, header ...string) string {
-		text := "POST " + path + " HTTP/1.1\r\n" + host + "Content-Type: application/json\r\nContent-Length: 2\r\n"
+		var text strings.Builder
+		text.WriteString("POST " + path + " HTTP/1.1\r\n" + host + "Content-Type: application/json\r\nContent-Length: 2\r\n")
 		for _, h := range header {
-			text += h + "\r\n"
+			text.WriteString(h + "\r\n")
 		}
-		return text + "\r\n{}"
+		return text.String() + "\r\n{}"
 	}
 	const token = "Qwatch-Token: " + operatorToken
 	inner := post(purge)
