@@ -460,7 +460,9 @@ func (a *admin) importPoison(w http.ResponseWriter, r *storageRequest) {
 		act.MessageID = e.MessageID
 		a.audit(r.Request, act)
 	}
-	res, err := triage.Import(ctx, r.q, r.Body, o)
+	lines, read := uploading(ctx, w, r.Request)
+	defer read()
+	res, err := triage.Import(ctx, r.q, lines, o)
 	err = because(ctx, err)
 	a.ended(r, "import", triage.Command{DryRun: o.DryRun}, res.Imported, err)
 	view := struct {
@@ -470,8 +472,11 @@ func (a *admin) importPoison(w http.ResponseWriter, r *storageRequest) {
 	status := http.StatusOK
 	if err != nil {
 		view.Error = err.Error()
-		if status = storageStatus(err); errors.As(err, new(*triage.LineError)) {
+		switch status = storageStatus(err); {
+		case errors.As(err, new(*triage.LineError)):
 			status = http.StatusBadRequest
+		case errors.Is(err, errSilent):
+			status = http.StatusRequestTimeout
 		}
 	}
 	w.Header().Set(ResultHeader, "true")

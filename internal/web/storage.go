@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"sync"
 	"time"
@@ -124,6 +125,12 @@ func (a *admin) onStorage(methods map[string]func(http.ResponseWriter, *storageR
 			return
 		}
 		a.admit(w, r, func(r *http.Request, who string) {
+			if r.Method != http.MethodPost { // before the answer begins, which would wait for it without an end
+				if _, err := io.Copy(io.Discard, http.MaxBytesReader(w, r.Body, maxCommandBody)); err != nil {
+					writeError(w, http.StatusRequestEntityTooLarge, "the body cannot be read, or is too large; send none")
+					return
+				}
+			}
 			q, err := a.Storage.Queue(r.PathValue("account"), r.PathValue("queue"))
 			if err != nil {
 				writeError(w, http.StatusNotFound, err.Error())
