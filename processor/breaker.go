@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -73,6 +74,7 @@ const (
 	reopenAfter    = 3  // as many failures in a row reopen it while concurrency grows
 	maxExcused     = 20 // deliveries an outage may cost a message, unless it is certainly not to blame
 	probeTimeout   = 10 * time.Second
+	neverWorked    = math.MinInt64
 	lapseAfter     = 5       // longest pauses without a failure close it if the queue is empty
 	breakerMemory  = 1 << 16 // messages remembered
 	breakerOutages = 64      // rows of failures remembered as outages
@@ -130,7 +132,7 @@ type breaker struct {
 	// calm is set while a success changes nothing: closed, and nothing has failed since the last.
 	calm atomic.Bool
 
-	workedAt atomic.Int64 // by Processor.now; the last success of a handler; −1: none
+	workedAt atomic.Int64 // by Processor.now; the last success of a handler, or neverWorked
 
 	mu      sync.Mutex
 	state   breakerState
@@ -163,7 +165,7 @@ func (b *breaker) init(cfg Config, clock func() time.Time) {
 	b.cfg, b.width, b.most, b.clock = cfg.Breaker, cfg.Concurrency, cfg.MaxDequeueCount, clock
 	b.pause = backoff{least: b.cfg.MinPause, most: b.cfg.MaxPause}
 	b.memory = map[string]memory{}
-	b.workedAt.Store(-1)
+	b.workedAt.Store(neverWorked)
 	b.calm.Store(true)
 }
 

@@ -150,7 +150,7 @@ func (p *Processor) row() failing {
 	now, clock := p.now(), p.q.Account().Now()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if at := b.workedAt.Load(); b.failures == 0 || at >= 0 && now-time.Duration(at) < max(0, b.cfg.After) {
+	if at := b.workedAt.Load(); b.failures == 0 || at != neverWorked && now-time.Duration(at) < max(0, b.cfg.After) {
 		return failing{}
 	}
 	f := failing{span: span{clock.Add(b.began - now), clock}}
@@ -170,5 +170,5 @@ func (p *Processor) believes(f failing, now time.Time) bool {
 		return false
 	}
 	at := p.breaker.workedAt.Load()
-	return at < 0 || now.Add(time.Duration(at)-p.now()).Before(f.from)
+	return at == neverWorked || now.Add(time.Duration(at)-p.now()).Before(f.from)
 }
