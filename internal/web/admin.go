@@ -30,14 +30,15 @@ type admin struct {
 	*handler
 	cross *http.CrossOriginProtection
 	wrong *rate.Limiter // of tokens that are nobody's
-	noted *rate.Limiter // of refusals of nobody known that are logged
+
+	strangers, known *refusals // of those whose name is not known, and of those with a token
 }
 
 func newAdmin(h *handler) *admin {
 	return &admin{
 		handler: h, cross: http.NewCrossOriginProtection(),
-		wrong: rate.NewLimiter(wrongTokensPerSecond, wrongTokensBurst),
-		noted: rate.NewLimiter(wrongTokensPerSecond, wrongTokensBurst),
+		wrong:     rate.NewLimiter(wrongTokensPerSecond, wrongTokensBurst),
+		strangers: newRefusals(h.Logger), known: newRefusals(h.Logger),
 	}
 }
 

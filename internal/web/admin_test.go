@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -36,8 +37,28 @@ func (f *fakeConsumer) Status() processor.Status {
 	return processor.Status{Account: "acct", Queue: "orders", State: f.state, MaxHandlers: 4}
 }
 
+// logged is a log that timers write to as well.
+type logged struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+// Write implements io.Writer.
+func (l *logged) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+// String returns what was logged.
+func (l *logged) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
 // steered is a handler with a consumer of acct/orders; acct/watched has none.
-func steered(t *testing.T, withTokens bool) (http.Handler, *fakeConsumer, *bytes.Buffer) {
+func steered(t *testing.T, withTokens bool) (http.Handler, *fakeConsumer, *logged) {
 	t.Helper()
 	storage := queuetest.New(queuetest.Options{})
 	account, err := queue.NewAccount(queue.AccountConfig{Name: "acct", ConnectionString: queue.Secret(storage.ConnectionString()), Transport: storage})
@@ -57,7 +78,7 @@ func steered(t *testing.T, withTokens bool) (http.Handler, *fakeConsumer, *bytes
 	if err != nil {
 		t.Fatal(err)
 	}
-	logs, consumer := &bytes.Buffer{}, &fakeConsumer{state: processor.StateRunning}
+	logs, consumer := &logged{}, &fakeConsumer{state: processor.StateRunning}
 	o := web.Options{
 		Registry: prometheus.NewRegistry(), Collector: c, Health: health.New(health.Config{}),
 		Logger: slog.New(slog.NewTextHandler(logs, nil)),
@@ -270,8 +291,8 @@ func TestRefusalsAreLogged(t *testing.T) {
 		"without a tokens file": {true, []string{"Qwatch-Token", "wrong-horse-battery"}, 403, `operation=pause operator="" reason="no tokens file"`, 10},
 		"without a token":       {false, nil, 401, `operation=pause operator="" reason="no token"`, 10},
 		"a stranger's page":     {false, []string{"Sec-Fetch-Site", "cross-site", "Qwatch-Token", "wrong-horse-battery"}, 403, `operation=pause operator="" reason=cross-site`, 10},
-		"an operator's browser": {false, []string{"Sec-Fetch-Site", "cross-site", "Qwatch-Token", operatorToken}, 403, `operation=pause operator=ann reason=cross-site`, 40},
-		"a reader":              {false, []string{"Qwatch-Token", readerToken}, 403, `operation=pause operator=grafana reason="role reader"`, 40},
+		"an operator's browser": {false, []string{"Sec-Fetch-Site", "cross-site", "Qwatch-Token", operatorToken}, 403, `operation=pause operator=ann reason=cross-site`, 10},
+		"a reader":              {false, []string{"Qwatch-Token", readerToken}, 403, `operation=pause operator=grafana reason="role reader"`, 10},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -291,15 +312,39 @@ func TestRefusalsAreLogged(t *testing.T) {
 						t.Error("the log shows a token")
 					}
 				}
-				time.Sleep(time.Second)
+				time.Sleep(11 * time.Second)
+				synctest.Wait()
+				if more := `level=WARN msg="more operator commands were refused" count=30`; strings.Count(logs.String(), more) != 1 {
+					t.Errorf("the log does not tell how many have no line:\n%.2000s", logs)
+				}
 				before := strings.Count(logs.String(), line)
 				do(h, "POST", pausePath, tt.header...)
 				if n := strings.Count(logs.String(), line); n != before+1 {
-					t.Error("a second later there is no line")
+					t.Error("later there is no line")
 				}
 			})
 		})
 	}
+}
+
+// A flood of strangers, from another site's page too, hides nothing that is refused to those with a token.
+func TestStrangersHideNoRefusals(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h, _, logs := steered(t, true)
+		for range 5000 {
+			do(h, "POST", "/api/v1/processors/"+strings.Repeat("a", 200)+"/"+strings.Repeat("%1b", 80)+"/pause", "Origin", "http://evil.example")
+		}
+		do(h, "POST", pausePath, "Qwatch-Token", readerToken)
+		if n := len(logs.String()); n > 11*700 || !strings.Contains(logs.String(), "operator=grafana") {
+			t.Errorf("%d bytes of log:\n%.500s", n, logs)
+		}
+		time.Sleep(11 * time.Second)
+		synctest.Wait()
+		if !strings.Contains(logs.String(), "were refused\" count=4990") {
+			t.Error("the log does not tell how many have no line")
+		}
+	})
 }
 
 func TestTwoTokensAreNone(t *testing.T) {

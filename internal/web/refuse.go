@@ -1,22 +1,67 @@
 package web
 
 import (
+	"log/slog"
 	"net/http"
 	"path"
 	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
 )
 
-// refused writes the line about an operator's request that was turned away: whose token it carried, "" when
-// that is not known, and what it wanted. Strangers get only so many lines a second, so that they cannot fill the log.
-func (a *admin) refused(r *http.Request, name, reason string) {
-	if name == "" && !a.noted.Allow() {
+// refusalsToldEvery is how long requests that were refused without a line are counted before that is told.
+const refusalsToldEvery = 10 * time.Second
+
+// refusals are the lines about requests that were turned away: ten in a row and five a second, then how many more
+// there were. Safe for concurrent use.
+type refusals struct {
+	log   *slog.Logger
+	lines *rate.Limiter
+
+	mu   sync.Mutex
+	more int // that have no line
+}
+
+func newRefusals(log *slog.Logger) *refusals {
+	return &refusals{log: log, lines: rate.NewLimiter(wrongTokensPerSecond, wrongTokensBurst)}
+}
+
+func (f *refusals) note(attrs []any) {
+	if f.lines.Allow() {
+		f.log.Warn("operator command refused", attrs...)
 		return
 	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.more++; f.more == 1 {
+		time.AfterFunc(refusalsToldEvery, f.tell)
+	}
+}
+
+// tell tells how many have no line.
+func (f *refusals) tell() {
+	f.mu.Lock()
+	n := f.more
+	f.more = 0
+	f.mu.Unlock()
+	f.log.Warn("more operator commands were refused", "count", n)
+}
+
+// refused writes the line about an operator's request that was turned away: whose token it carried, "" when
+// that is not known, and what it wanted. Strangers cannot hide the refusals of those who have a token: each kind
+// has so many lines a second.
+func (a *admin) refused(r *http.Request, name, reason string) {
 	attrs := []any{"operation", operationOf(r), "operator", name, "reason", reason, "addr", r.RemoteAddr}
 	if account, queue := r.PathValue("account"), r.PathValue("queue"); queue != "" {
 		attrs = append(attrs, "account", clip(account), "queue", clip(queue)) // as they were sent
 	}
-	a.Logger.Warn("operator command refused", attrs...)
+	if name == "" {
+		a.strangers.note(attrs)
+	} else {
+		a.known.note(attrs)
+	}
 }
 
 // crossSite answers a request that comes from another site's page.
