@@ -38,7 +38,7 @@ func newAdmin(h *handler) *admin {
 	return &admin{
 		handler: h, cross: http.NewCrossOriginProtection(),
 		wrong:     rate.NewLimiter(wrongTokensPerSecond, wrongTokensBurst),
-		strangers: newRefusals(h.Logger), known: newRefusals(h.Logger),
+		strangers: newRefusals(h.Logger, wrongTokensBurst), known: newRefusals(h.Logger, knownRefusalsBurst),
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 type Action struct {
 	At        time.Time
 	Operator  string // the token's name
-	Operation string // pause, resume, peek, send, clear, list, read-body, export, replay, delete, purge, import, verify
+	Operation string // pause, resume, peek, send, clear, list, read-body, export, replay, delete, purge, import, stop, verify
 	Account   string
 	Queue     string // the main queue's name; "" for what is about an account
 	MessageID string // "" for what is about a queue as a whole
@@ -27,8 +27,8 @@ type Action struct {
 // else wants to know. It is written when something is done, not when it is tried; refusals have their own lines.
 func (h *handler) audit(r *http.Request, a Action) {
 	a.At, a.Addr = time.Now(), r.RemoteAddr
-	if a.Error != "" && errors.Is(context.Cause(r.Context()), errEnding) && !strings.HasPrefix(a.Error, errEnding.Error()) {
-		a.Error = errEnding.Error() + ": " + a.Error
+	if cause := context.Cause(r.Context()); a.Error != "" && (errors.Is(cause, errEnding) || errors.As(cause, new(*endReason))) && !strings.HasPrefix(a.Error, cause.Error()) {
+		a.Error = cause.Error() + ": " + a.Error
 	}
 	attrs := []any{"operation", a.Operation, "account", a.Account}
 	if a.Queue != "" {

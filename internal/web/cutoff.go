@@ -21,6 +21,12 @@ func (e *cutOff) Error() string { return e.text }
 // Unwrap returns what the work said.
 func (e *cutOff) Unwrap() error { return e.err }
 
+// endReason is why an operator's work is ended by qwatch, or by somebody else.
+type endReason struct{ text string }
+
+// Error implements error.
+func (e *endReason) Error() string { return e.text }
+
 // because says why an operator's work ended early, where its own words are only that it was canceled.
 func because(ctx context.Context, err error) error {
 	if err == nil || !strings.Contains(err.Error(), context.Canceled.Error()) && !strings.Contains(err.Error(), context.DeadlineExceeded.Error()) {
@@ -31,6 +37,8 @@ func because(ctx context.Context, err error) error {
 		return err
 	case errors.Is(cause, errEnding):
 		return &cutOff{errEnding.Error() + ": this was ended at a step where nothing is lost; run it again when qwatch is back", err}
+	case errors.As(cause, new(*endReason)):
+		return &cutOff{cause.Error() + ": this was ended at a step where nothing is lost", err}
 	case errors.Is(cause, context.DeadlineExceeded):
 		return &cutOff{fmt.Sprintf("it was not over within %v: run it again to go on, or ask for a stream of events", longest), err}
 	}

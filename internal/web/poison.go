@@ -49,6 +49,7 @@ func (a *admin) mountPoison(mux *http.ServeMux) {
 	mux.Handle(path+"/replay", a.onStorage(command(triage.Replay)))
 	mux.Handle(path+"/delete", a.onStorage(command(triage.Delete)))
 	mux.Handle(path+"/purge", a.onStorage(command(triage.Purge)))
+	mux.Handle(path+"/stop", a.guarded(a.stop))
 	mux.Handle(path+"/import", a.onStorage(methods{http.MethodPost: a.importPoison}))
 }
 
@@ -152,16 +153,20 @@ func (a *admin) poison(w http.ResponseWriter, r *storageRequest, op triage.Opera
 		writeError(w, http.StatusBadRequest, strings.ReplaceAll(err.Error(), "\n", "; "))
 		return
 	}
-	p := &running{operator: r.operator, operation: op, command: c, since: time.Now()}
-	end, err := a.work.begin(r.Context(), r.q.String(), p)
-	if err != nil {
-		w.Header().Set("Retry-After", "5")
-		writeError(w, http.StatusTooManyRequests, err.Error())
-		return
+	watch := func(sink func(triage.Event) error) func(triage.Event) error { return sink }
+	if op != triage.List || c.All { // a look takes a moment, and disturbs nobody
+		p, end, err := a.work.begin(r, op, c)
+		if err != nil {
+			w.Header().Set("Retry-After", "5")
+			writeError(w, http.StatusTooManyRequests, err.Error())
+			return
+		}
+		defer end()
+		w.Header().Set(WorkHeader, p.id)
+		watch = p.watch
 	}
-	defer end()
 	run := func(ctx context.Context, sink func(triage.Event) error) error {
-		return because(ctx, triage.Run(ctx, r.q, c, a.hooks(r, op), p.watch(a.telling(ctx, r, a.reading(r, c, sink)))))
+		return because(ctx, triage.Run(ctx, r.q, c, a.hooks(r, op), watch(a.telling(ctx, r, a.reading(r, c, sink)))))
 	}
 	switch {
 	case stream:
@@ -312,6 +317,7 @@ func (a *admin) stream(w http.ResponseWriter, r *storageRequest, op triage.Opera
 		writeError(w, http.StatusInternalServerError, "this connection cannot wait")
 		return
 	}
+	_ = s.flush() // whoever is gone is noticed at the first event; the others know by now what to stop
 	n, ended, b := 0, false, startBeat(s.send)
 	defer b.end()
 	err = run(r.Context(), func(e triage.Event) error {
@@ -441,8 +447,7 @@ func (a *admin) importPoison(w http.ResponseWriter, r *storageRequest) {
 		writeError(w, http.StatusBadRequest, strings.ReplaceAll(err.Error(), "\n", "; "))
 		return
 	}
-	p := &running{operator: r.operator, operation: opImport, command: triage.Command{DryRun: o.DryRun}, since: time.Now()}
-	end, err := a.work.begin(r.Context(), r.q.String(), p)
+	_, end, err := a.work.begin(r, opImport, triage.Command{DryRun: o.DryRun})
 	if err != nil {
 		w.Header().Set("Retry-After", "5")
 		writeError(w, http.StatusTooManyRequests, err.Error())

@@ -14,7 +14,10 @@ import (
 // refusalsToldEvery is how long requests that were refused without a line are counted before that is told.
 const refusalsToldEvery = 10 * time.Second
 
-// refusals are the lines about requests that were turned away: ten in a row and five a second, then how many more
+// knownRefusalsBurst is how many requests in a row are refused with a line each to those who have a token.
+const knownRefusalsBurst = 40
+
+// refusals are the lines about requests that were turned away: some in a row and five a second, then how many more
 // there were. Safe for concurrent use.
 type refusals struct {
 	log   *slog.Logger
@@ -24,8 +27,8 @@ type refusals struct {
 	more int // that have no line
 }
 
-func newRefusals(log *slog.Logger) *refusals {
-	return &refusals{log: log, lines: rate.NewLimiter(wrongTokensPerSecond, wrongTokensBurst)}
+func newRefusals(log *slog.Logger, burst int) *refusals {
+	return &refusals{log: log, lines: rate.NewLimiter(wrongTokensPerSecond, burst)}
 }
 
 func (f *refusals) note(attrs []any) {

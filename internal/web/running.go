@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"sync"
@@ -13,6 +14,9 @@ import (
 // running is an operator's work on a queue's poison, for as long as it lasts: whoever looks at the queue's page
 // sees how far it is. Safe for concurrent use.
 type running struct {
+	id        string // by which it can be stopped, and nothing that comes after it
+	queue     string // ACCOUNT/QUEUE
+	cancel    context.CancelCauseFunc
 	operator  string
 	operation triage.Operation
 	command   triage.Command
@@ -25,9 +29,6 @@ type running struct {
 	began   time.Time // when it began to look, or to act
 	start   int64     // and at which message
 }
-
-// quick says that it is over in a moment: a look at what one peek shows.
-func (p *running) quick() bool { return p.operation == triage.List && !p.command.All }
 
 // watch notes what the events tell before they go to sink.
 func (p *running) watch(sink func(triage.Event) error) func(triage.Event) error {
@@ -121,13 +122,10 @@ const opImport triage.Operation = "import"
 
 // at returns what is being done to a queue's poison; nil when nothing is that takes long.
 func (s *storageWork) at(queue string, now time.Time) *workModel {
-	s.mu.Lock()
-	p := s.busy[queue]
-	s.mu.Unlock()
-	if p == nil || p.quick() {
-		return nil
+	if p := s.find(func(_ string, p *running) bool { return p.queue == queue }); p != nil {
+		return p.model(now)
 	}
-	return p.model(now)
+	return nil
 }
 
 // Elsewhere is what consumers in other processes say of a queue.

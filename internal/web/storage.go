@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"io"
 	"net/http"
@@ -40,7 +41,7 @@ type storageWork struct {
 	calls *rate.Limiter
 
 	mu   sync.Mutex
-	busy map[string]*running // by queue, and the rehearsal
+	busy map[string]*running // by poison queue, and the rehearsal
 }
 
 func newStorageWork() *storageWork {
@@ -53,9 +54,17 @@ const (
 	endingPoll = 20 * time.Millisecond
 )
 
-// begin reserves the queue for one piece of work that may take long, which p tells of. The error says why it must wait.
-func (s *storageWork) begin(ctx context.Context, queue string, p *running) (end func(), err error) {
-	return s.beginAs(ctx, queue, p, "somebody is at work on the poison of "+queue+"; try again when that is done")
+// begin reserves the request's poison queue, which several queues may share, for one piece of work that may take
+// long. The error says why it must wait.
+func (s *storageWork) begin(r *storageRequest, op triage.Operation, c triage.Command) (p *running, end func(), err error) {
+	p = &running{id: rand.Text(), queue: r.q.String(), operator: r.operator, operation: op, command: c, since: time.Now(), cancel: r.cancel}
+	end, err = s.beginAs(r.Context(), poisonPlace(r.q), p, "somebody is at work on the poison of "+p.queue+"; try again when that is done")
+	return p, end, err
+}
+
+// poisonPlace is where a queue's poison lies, however its account is called here.
+func poisonPlace(q triage.Queue) string {
+	return q.Account().StorageAccount() + "/" + q.Poison().Name()
 }
 
 // beginAs reserves anything by its name; busy is what to say when somebody has it.
@@ -94,6 +103,7 @@ type storageRequest struct {
 	*http.Request
 	operator string
 	q        triage.Queue
+	cancel   context.CancelCauseFunc // ends the request's work
 }
 
 // act describes what the request does, for the audit log.
@@ -124,7 +134,7 @@ func (a *admin) onStorage(methods map[string]func(http.ResponseWriter, *storageR
 			a.crossSite(w, r)
 			return
 		}
-		a.admit(w, r, func(r *http.Request, who string) {
+		a.admit(w, r, func(r *http.Request, who string, cancel context.CancelCauseFunc) {
 			if r.Method != http.MethodPost { // before the answer begins, which would wait for it without an end
 				if _, err := io.Copy(io.Discard, http.MaxBytesReader(w, r.Body, maxCommandBody)); err != nil {
 					writeError(w, http.StatusRequestEntityTooLarge, "the body cannot be read, or is too large; send none")
@@ -136,13 +146,16 @@ func (a *admin) onStorage(methods map[string]func(http.ResponseWriter, *storageR
 				writeError(w, http.StatusNotFound, err.Error())
 				return
 			}
-			do(w, &storageRequest{Request: r, operator: who, q: q})
+			sr := &storageRequest{Request: r, operator: who, q: q, cancel: cancel}
+			defer a.everySecond(func() error { return a.stillThere(sr) }, cancel)()
+			do(w, sr)
 		})
 	}
 }
 
-// admit has do answer a request of an operator, within the limits and until the process ends; others it refuses.
-func (a *admin) admit(w http.ResponseWriter, r *http.Request, do func(r *http.Request, who string)) {
+// admit has do answer a request of an operator, within the limits, until the process ends or the token is not an
+// operator's any more; others it refuses. The context's cause says why it ended.
+func (a *admin) admit(w http.ResponseWriter, r *http.Request, do func(r *http.Request, who string, cancel context.CancelCauseFunc)) {
 	who, ok := a.authorize(w, r)
 	if !ok {
 		return
@@ -159,7 +172,11 @@ func (a *admin) admit(w http.ResponseWriter, r *http.Request, do func(r *http.Re
 		return
 	}
 	defer done()
-	do(r, who)
+	ctx, cancel := context.WithCancelCause(r.Context())
+	defer cancel(nil)
+	secret, _ := bearer(r)
+	defer a.everySecond(func() error { return a.stillOperator(secret, who) }, cancel)()
+	do(r.WithContext(ctx), who, cancel)
 }
 
 // storageStatus is the status of an answer about a failure of storage.

@@ -30,7 +30,7 @@ func (a *admin) mountVerify(mux *http.ServeMux) {
 			a.crossSite(w, r)
 			return
 		}
-		a.admit(w, r, func(r *http.Request, who string) { a.verify(w, r, who) })
+		a.admit(w, r, func(r *http.Request, who string, _ context.CancelCauseFunc) { a.verify(w, r, who) })
 	})
 }
 
