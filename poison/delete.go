@@ -17,7 +17,8 @@ type DeleteOptions struct {
 }
 
 // Delete deletes dead-lettered messages for good: all their copies, and their bodies in the body store.
-// It fails like Replay, and can be interrupted as it can.
+// An id that several messages of different contents say is theirs deletes none of them: Skipped names it. The id
+// of a copy tells which. It fails like Replay, and can be interrupted as it can.
 func Delete(ctx context.Context, q *queue.Queue, o DeleteOptions) (Result, error) {
 	t, err := newTask(q, o.Selection)
 	if err != nil {

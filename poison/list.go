@@ -1,8 +1,10 @@
 package poison
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"strings"
@@ -11,11 +13,14 @@ import (
 	"github.com/qwatch/qwatch/queue"
 )
 
-// Entry is one dead-lettered message: all the copies that crashes may have left of it.
+// Entry is one dead-lettered message: all the copies that crashes may have left of it. Copies are what has the same
+// source queue, original id and contents: messages with different contents that say they are the same one are
+// entries of their own.
 type Entry struct {
-	MessageID       string            `json:"messageId"`       // the original's; the copy's own where there is no record
-	PoisonMessageID string            `json:"poisonMessageId"` // the oldest copy's
-	Copies          int               `json:"copies"`          // seen
+	Identity        string            `json:"identity,omitempty"` // the same for all copies, and for nothing else
+	MessageID       string            `json:"messageId"`          // the original's; the copy's own where there is no record
+	PoisonMessageID string            `json:"poisonMessageId"`    // the oldest copy's
+	Copies          int               `json:"copies"`             // seen
 	Category        Category          `json:"category"`
 	Reason          string            `json:"reason,omitempty"`
 	DequeueCount    int               `json:"dequeueCount,omitempty"` // deliveries of the original; 0: not recorded
@@ -31,6 +36,7 @@ type Entry struct {
 	MayHaveBeenSent *time.Time `json:"mayHaveBeenSent,omitempty"`
 
 	message *queue.Message
+	unsure  bool // the contents could not be read as a whole, so that copies may seem to differ
 }
 
 // Message returns the oldest copy as it was peeked at, for its body.
@@ -83,15 +89,15 @@ func List(ctx context.Context, q *queue.Queue) (Listing, error) {
 // Collector makes one entry of all the copies of a message. The zero value is ready.
 type Collector struct {
 	entries []Entry
-	at      map[identity]int
+	at      map[string]int
 }
 
 // Add adds an entry, or a copy of one, and says which.
 func (c *Collector) Add(e Entry) (first bool) {
 	if c.at == nil {
-		c.at = map[identity]int{}
+		c.at = map[string]int{}
 	}
-	id := e.identity()
+	id := e.Key()
 	if i, seen := c.at[id]; seen {
 		was := &c.entries[i]
 		was.Copies++
@@ -114,13 +120,18 @@ func (c *Collector) Entries() []Entry { return c.entries }
 // identity tells messages apart; it is short, because there may be many.
 type identity [16]byte
 
+// String is the identity in hexadecimal digits.
+func (id identity) String() string { return hex.EncodeToString(id[:]) }
+
 func identify(parts ...string) identity {
 	h := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
 	return identity(h[:16])
 }
 
-// identity of the message that was dead-lettered, whichever copy e is of.
-func (e *Entry) identity() identity { return identify(e.Queue, e.MessageID) }
+// Key tells the message that was dead-lettered from others, whichever copy e is of.
+func (e *Entry) Key() string {
+	return cmp.Or(e.Identity, e.Queue+"/"+e.MessageID) // an older qwatch tells no identity
+}
 
 // Time is when the message was dead-lettered, as well as is known: from the record, or by the copy's
 // insertion.
@@ -154,8 +165,13 @@ func entry(source string, m *queue.Message) Entry {
 	if m.Err != nil {
 		e.SizeBytes = len(m.Text)
 	}
+	contents, sure := m.Contents()
+	e.unsure = !sure
 	if r := m.Record; r != nil {
 		e.record(r)
+	}
+	e.Identity = identify(e.Queue, e.MessageID, string(contents[:])).String()
+	if m.Record != nil {
 		return e
 	}
 	switch {

@@ -60,7 +60,8 @@ func (o ReplayOptions) check() error {
 // and at most one message is sent twice: the next replay finds its mark, sends it again, and names it in
 // MayHaveBeenSent. A text that fills the wire and does not compress has no room for a mark: it is named in Unmarked
 // before it is sent. What is begun with a message is finished when the context ends. All copies of a
-// message are removed, and only then is it sent. Messages that are dead-lettered while it works are
+// message are removed, and only then is it sent; messages of other contents that say they are the same one are sent as
+// well, each for itself, and are left alone, in Skipped, when an id is all that names them. Messages that are dead-lettered while it works are
 // left for the next time.
 //
 // The result says how far it came, in the case of an error too. Errors: ErrCanary, those of Walk, and a
@@ -76,6 +77,7 @@ func Replay(ctx context.Context, q *queue.Queue, o ReplayOptions) (Result, error
 	if err != nil {
 		return Result{}, err
 	}
+	t.sends = true
 	if err := t.plan(ctx); err != nil || o.DryRun {
 		t.result.DryRun = o.DryRun
 		return t.result, err

@@ -67,6 +67,10 @@ type Skip struct {
 // logical is a message with all its copies.
 type logical struct {
 	id     string // the original's
+	key    identity
+	other  *logical // says that it is the same message, and has other contents
+	unsure bool     // whether it has
+	named  bool     // by the id of a copy
 	copies int
 	chosen bool
 	done   bool
@@ -82,6 +86,7 @@ type task struct {
 	open    int                   // chosen and not dealt with
 	result  Result
 	holding map[*logical]struct{}
+	sends   bool // what is chosen is sent, rather than deleted
 	// act deals with a message, of which m is the only copy left, and says whether it is gone.
 	act     func(ctx context.Context, l *logical, m *queue.Message, e *Entry) (fate, error)
 	counted func(context.Context) error // after one was dealt with
@@ -133,18 +138,21 @@ func (t *task) walk() (*walk, error) {
 // plan finds out what is chosen, and every copy of it.
 func (t *task) plan(ctx context.Context) error {
 	now := t.q.Account().Now()
-	all := map[identity]*logical{}
+	all, ids := map[identity]*logical{}, t.ids()
 	take := func(m *queue.Message) error {
 		e := entry(t.q.Name(), m)
 		if e.Queue != t.q.Name() {
 			return nil
 		}
-		l := all[e.identity()]
+		id, key := identify(e.Queue, e.MessageID), identify(e.Key())
+		l := all[id].same(key)
 		if l == nil {
-			l = &logical{id: e.MessageID}
-			all[e.identity()] = l
+			l = &logical{id: e.MessageID, key: key, other: all[id]}
+			all[id] = l
 		}
 		l.copies++
+		l.unsure = l.unsure || e.unsure
+		l.named = l.named || ids[e.PoisonMessageID]
 		t.planned[identify(m.ID)] = l
 		if l.chosen || t.s.Limit > 0 && t.result.Chosen == t.s.Limit || !t.s.Filter.Chooses(&e, now) {
 			return nil
@@ -163,6 +171,9 @@ func (t *task) plan(ctx context.Context) error {
 		}
 	}
 	t.open = t.result.Chosen
+	for _, l := range all {
+		t.doubles(l)
+	}
 	return nil
 }
 

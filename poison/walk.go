@@ -15,7 +15,7 @@ const (
 	// MaxLease is the longest that a walk, killed at any point, hides what it held.
 	MaxLease = 30 * time.Second
 	// DefaultMaxWalk is how many messages a walk goes through unless told otherwise: it remembers each, in
-	// about 50 bytes (200 when it is to replay or delete).
+	// about 50 bytes (250 when it is to replay or delete).
 	DefaultMaxWalk = 1_000_000
 )
 

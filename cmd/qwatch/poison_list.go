@@ -91,7 +91,7 @@ func (c *cli) eachEntry(ctx context.Context, t triager, cmd triage.Command, see 
 		case e.Summary != nil:
 			summary = *e.Summary
 		case e.Entry != nil:
-			id := e.Entry.Queue + "/" + e.Entry.MessageID
+			id := e.Entry.Key()
 			if _, again := seen[id]; again {
 				return nil
 			}

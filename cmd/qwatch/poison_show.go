@@ -21,6 +21,7 @@ func (c *cli) poisonShowCommand() *cobra.Command {
 		Short: "Show one dead-lettered message",
 		Long: `Show one dead-lettered message: why, when, and after how many deliveries. ID is the
 original message's id, as "poison list" shows it, or that of its copy on the poison queue.
+Messages of different contents whose records name one original are shown one after the other.
 
 "copy inserted" (insertedAt in JSON) is when the copy was put on the poison queue; no record
 tells when the original was sent. The body is left out unless --body asks for it.
@@ -51,8 +52,19 @@ func (c *cli) poisonShow(ctx context.Context, t triager, look triage.Command) er
 		c.partial(t, look.All, g.summary)
 		return fmt.Errorf("no message %q is in sight on the poison queue of %s; qwatch poison list %s shows what is", look.IDs[0], t, t)
 	}
-	e := g.entries[0]
-	return c.printOne(e, e.describe)
+	if n := len(g.entries); n > 1 {
+		fmt.Fprintf(c.stderr, "qwatch: %d messages of different contents say they are %s: name one by its poison message id\n", n, clean(look.IDs[0]))
+	}
+	for i, e := range g.entries {
+		describe := e.describe
+		if i > 0 {
+			describe = func(w io.Writer) { fmt.Fprintln(w); e.describe(w) }
+		}
+		if err := c.printOne(e, describe); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // attempt writes what is known of a failed attempt.

@@ -178,7 +178,7 @@ func (g *gathered) add(e triage.Entry) (first bool) {
 	if g.at == nil {
 		g.at = map[string]int{}
 	}
-	id := e.Queue + "/" + e.MessageID
+	id := e.Key()
 	if i, again := g.at[id]; again {
 		g.entries[i].Copies += e.Copies
 		return false
@@ -312,7 +312,10 @@ func (c *cli) rehearse(ctx context.Context, t triager, cmd triage.Command, verb 
 			return err
 		}
 	}
-	fmt.Fprintf(c.stderr, "would %s %s of %s%s\n", verb, count(res.Chosen), t, what(cmd))
+	for _, s := range res.Skipped {
+		fmt.Fprintf(c.stderr, "qwatch: message %s would be left alone: %s\n", clean(s.MessageID), clean(s.Reason))
+	}
+	fmt.Fprintf(c.stderr, "would %s %s of %s%s\n", verb, count(res.Chosen-len(res.Skipped)), t, what(cmd))
 	c.unseen(t, res)
 	return nil
 }

@@ -212,7 +212,7 @@ func (c *copies) first(e *poison.Entry) bool {
 	if *c == nil {
 		*c = copies{}
 	}
-	id := e.Queue + "/" + e.MessageID
+	id := e.Key()
 	if _, seen := (*c)[id]; seen {
 		return false
 	}

@@ -250,7 +250,7 @@ func (a *admin) whole(w http.ResponseWriter, r *storageRequest, op triage.Operat
 	err := run(ctx, func(e triage.Event) error {
 		switch {
 		case e.Entry != nil:
-			id := e.Entry.Queue + "/" + e.Entry.MessageID
+			id := e.Entry.Key()
 			if i, again := at[id]; again {
 				view.Entries[i].Copies++
 				break

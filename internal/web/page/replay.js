@@ -160,7 +160,7 @@
 
     function command() {
       const c = {};
-      if (entries) c.ids = entries.map((e) => e.messageId);
+      if (entries) c.ids = entries.map((e) => e.named);
       else {
         if (all.checked) c.all = true;
         if (category.value) c.categories = [category.value];
@@ -184,7 +184,7 @@
         place.hidden = !all.checked;
         try {
           await stream({ ...command(), dryRun: true }, abort.signal, (e) => {
-            if (e.entry && seen.size < 1000) seen.set(e.entry.queue + "/" + e.entry.messageId, e.entry);
+            if (e.entry && seen.size < 1000) seen.set(e.entry.identity, e.entry);
             if (e.result) result = e.result;
             if (e.error) error = e.error;
             show(e);

@@ -14,6 +14,8 @@
 
   async function list() {
     seen = await fetchJSON(base, authorized());
+    // An id that several messages say is theirs names none of them; that of a copy does.
+    for (const e of seen.entries) e.named = seen.entries.some((o) => o !== e && o.messageId === e.messageId) ? e.poisonMessageId : e.messageId;
     load.textContent = "Look again";
     choose.hidden = false;
     show();
@@ -28,7 +30,7 @@
     const note = el("span", { role: "status" });
     button.after(note);
     await asOperator(note, "Fetching", async () => {
-      const v = await fetchJSON(base + "?body=true&id=" + encodeURIComponent(e.messageId), authorized());
+      const v = await fetchJSON(base + "?body=true&id=" + encodeURIComponent(e.named), authorized());
       const found = v.entries[0];
       const text = !found ? null : found.body !== undefined ? found.body : "base64: " + (found.body64 || "");
       if (text === null) return "It is not there any more.";
@@ -46,7 +48,7 @@
     const note = el("span", { role: "status" });
     button.after(note);
     await asOperator(note, "Asking", async () => {
-      const found = (await fetchJSON(base + "?history=true&id=" + encodeURIComponent(e.messageId), authorized())).entries[0];
+      const found = (await fetchJSON(base + "?history=true&id=" + encodeURIComponent(e.named), authorized())).entries[0];
       if (!found) return "It is not there any more.";
       const all = found.history || [];
       into.replaceChildren(...all.map((h) => el("div", { class: "earlier" }, el("p", {}, "It was ", el("code", {}, h.messageId), ", replayed ", time(h.replayedAt)),
