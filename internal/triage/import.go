@@ -76,8 +76,15 @@ func lines(ctx context.Context, queue string, r io.Reader, o ImportOptions, send
 			return done, fmt.Errorf("read line %d: %w", done.Next, err)
 		}
 		if len(bytes.TrimSpace(line)) > 0 && done.Next >= o.From {
-			if err := one(queue, line, o, send); err != nil {
+			x, err := poison.ParseLine(line)
+			if err == nil {
+				err = x.Importable(queue)
+			}
+			if err != nil {
 				return done, &LineError{done.Next, err}
+			}
+			if err := one(x, o, send); err != nil {
+				return done, fmt.Errorf("line %d: %w", done.Next, err)
 			}
 			done.Imported++
 		}
@@ -85,13 +92,10 @@ func lines(ctx context.Context, queue string, r io.Reader, o ImportOptions, send
 	}
 }
 
-func one(queue string, line []byte, o ImportOptions, send func(poison.Exported) error) error {
-	x, err := poison.ParseLine(line)
-	if err == nil {
-		err = x.Importable(queue)
-	}
-	if err != nil || o.DryRun {
-		return err
+// one sends what a line holds. What fails then is not the line's fault.
+func one(x poison.Exported, o ImportOptions, send func(poison.Exported) error) error {
+	if o.DryRun {
+		return nil
 	}
 	if err := send(x); err != nil {
 		return err

@@ -72,3 +72,24 @@ func TestTheClientGoesOnWithAnImport(t *testing.T) {
 		t.Errorf("nothing: %+v, %v", done, err)
 	}
 }
+
+// Storage that fails is no fault of the request: a line that is none is.
+func TestTheStatusOfAnImportTellsWhoseFaultItIs(t *testing.T) {
+	t.Parallel()
+	s := tend(t)
+	ask := func(line string) (int, string) {
+		return s.ask("POST", poisonPath+"/import", line+"\n", "Qwatch-Token", operatorToken)
+	}
+	const good = `{"format":"qwatch-poison/1","text":"x"}`
+	if status, text := ask("x"); status != 400 || !strings.Contains(text, "line 1: ") {
+		t.Errorf("a line that is none: %d %s", status, text)
+	}
+	remove := s.storage.Inject(queuetest.Fault{Queue: "orders-poison", Operation: queuetest.OpSend, Status: 403, Code: "AuthorizationFailure"})
+	if status, text := ask(good); status != 502 || !strings.Contains(text, "line 1: ") {
+		t.Errorf("storage refuses: %d %s", status, text)
+	}
+	remove()
+	if status, text := ask(good); status != 200 {
+		t.Errorf("%d %s", status, text)
+	}
+}
