@@ -273,23 +273,33 @@ func (e *Envelope) body(limit int) ([]byte, error) {
 // gunzip decompresses one gzip member, whose end claims its size (modulo 4 GiB): one that claims too
 // much is refused unread, and none becomes larger than it claims.
 func gunzip(b []byte, limit int) ([]byte, error) {
+	var out bytes.Buffer
+	if _, err := inflate(b, limit, func(size int) io.Writer {
+		out.Grow(min(size, len(b)*maxDeflate) + bytes.MinRead)
+		return &out
+	}); err != nil {
+		return nil, err
+	}
+	return out.Bytes(), nil
+}
+
+// inflate decompresses like gunzip, into what into returns for the claimed size.
+func inflate(b []byte, limit int, into func(size int) io.Writer) (int, error) {
 	z, err := gzip.NewReader(bytes.NewReader(b))
 	if err != nil {
-		return nil, fmt.Errorf("%w: the compressed body is not gzip", ErrUnreadable)
+		return 0, fmt.Errorf("%w: the compressed body is not gzip", ErrUnreadable)
 	}
 	size := claimed(b)
 	if size > limit {
-		return nil, fmt.Errorf("%w: the compressed body is larger than the limit of %d bytes", ErrUnreadable, limit)
+		return 0, fmt.Errorf("%w: the compressed body is larger than the limit of %d bytes", ErrUnreadable, limit)
 	}
-	var out bytes.Buffer
-	out.Grow(min(size, len(b)*maxDeflate) + bytes.MinRead)
-	switch _, err := out.ReadFrom(io.LimitReader(z, int64(size)+1)); {
-	case out.Len() > size:
-		return nil, fmt.Errorf("%w: the compressed body is larger than it claims", ErrUnreadable)
+	switch n, err := io.Copy(into(size), io.LimitReader(z, int64(size)+1)); {
+	case n > int64(size):
+		return 0, fmt.Errorf("%w: the compressed body is larger than it claims", ErrUnreadable)
 	case err != nil:
-		return nil, fmt.Errorf("%w: the compressed body is broken gzip", ErrUnreadable)
+		return 0, fmt.Errorf("%w: the compressed body is broken gzip", ErrUnreadable)
 	default:
-		return out.Bytes(), nil
+		return int(n), nil
 	}
 }
 

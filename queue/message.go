@@ -72,7 +72,8 @@ type Message struct {
 	settled Settlement
 	doubt   Settlement // what the message may be since a delete whose outcome is unknown
 	watch   func(Settlement)
-	packed  bool // the body is compressed still; see Unpack
+	// packed is that the body is compressed still, and unpacked that Unpack made it.
+	packed, unpacked bool
 	// absences is how many deliveries found its body's store or key away.
 	absences int
 	unsure   bool // a delete was retried after a lost response and found nothing

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 
 	"github.com/qwatch/qwatch/queue/encryption"
 )
@@ -62,14 +63,33 @@ func (m *Message) unpack(b []byte) {
 	}
 }
 
-// Unpack decompresses the body of a message from ReceivePacked, which sets Body or Err. It does nothing
-// for others, or a second time. It must not run while somebody else reads the message.
+// Unpack decompresses the body of a message from ReceivePacked or PeekPacked, which sets Body or Err. It does
+// nothing for others, or a second time. It must not run while somebody else reads the message.
 func (m *Message) Unpack() {
 	if !m.packed {
 		return
 	}
-	m.packed = false
+	m.packed, m.unpacked = false, true
 	m.Body, m.Err = m.env.body(m.q.cfg.MaxBodyBytes)
+}
+
+// Repack lets go of the body that Unpack made; Unpack makes it again. It does nothing for others. It must not
+// run while somebody else reads the message.
+func (m *Message) Repack() {
+	if !m.unpacked {
+		return
+	}
+	m.packed, m.unpacked = true, false
+	m.Body, m.Err = nil, nil
+}
+
+// Skim tells what Unpack would make of the message, its body's size or Err, in little memory: it keeps nothing of
+// the body. Of a message that is not packed, it tells what is there.
+func (m *Message) Skim() (size int, err error) {
+	if !m.packed {
+		return len(m.Body), m.Err
+	}
+	return inflate(m.env.payload, m.q.cfg.MaxBodyBytes, func(int) io.Writer { return io.Discard })
 }
 
 // PackedSize returns how many bytes Unpack will make of the body, as the body claims, and at most

@@ -88,6 +88,16 @@ type Peeked struct {
 // Peek looks at up to max (1 to 32) visible messages without changing anything. A body in the body
 // store is fetched; what cannot be had at the moment leaves its message with Err set.
 func (q *Queue) Peek(ctx context.Context, max int) (Peeked, error) {
+	peeked, err := q.PeekPacked(ctx, max)
+	for _, m := range peeked.Messages {
+		m.Unpack()
+	}
+	return peeked, err
+}
+
+// PeekPacked is Peek for callers that mind their memory: it leaves compressed bodies as they are, however many a
+// peek sees, until Message.Unpack. Those in a body store are fetched all the same.
+func (q *Queue) PeekPacked(ctx context.Context, max int) (Peeked, error) {
 	if err := checkBatch(max); err != nil {
 		return Peeked{}, fmt.Errorf("peek at %s: %w", q, err)
 	}
@@ -102,9 +112,6 @@ func (q *Queue) Peek(ctx context.Context, max int) (Peeked, error) {
 		return Peeked{}, q.wrap(OpPeek, err)
 	}
 	q.loadPeeked(ctx, ms)
-	for _, m := range ms {
-		m.Unpack()
-	}
 	return Peeked{Messages: ms, At: q.at(trace)}, nil
 }
 
