@@ -75,7 +75,7 @@ func ask(ctx context.Context, s *spec, spare bool) (a answer) {
 		a.spared = true
 		return a
 	}
-	seen, err := s.queue.Peek(ctx, peekSize)
+	seen, err := s.queue.PeekPacked(ctx, peekSize)
 	if err != nil {
 		a.err, a.missing = err, errors.Is(err, queue.ErrQueueNotFound)
 		return a

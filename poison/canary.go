@@ -94,7 +94,7 @@ func (c *canary) look(ctx context.Context, before int64) error {
 	if err != nil {
 		return err
 	}
-	peeked, err := p.Peek(ctx, queue.MaxReceive)
+	peeked, err := p.PeekPacked(ctx, queue.MaxReceive)
 	if err != nil {
 		return err
 	}
@@ -137,7 +137,7 @@ func (c *canary) origin(m *queue.Message) (id string, ours bool) {
 
 // overdue decides when the wait is over and there are messages on the source queue still.
 func (c *canary) overdue(ctx context.Context) error {
-	peeked, err := c.q.Peek(ctx, queue.MaxReceive)
+	peeked, err := c.q.PeekPacked(ctx, queue.MaxReceive)
 	if err != nil {
 		return err
 	}

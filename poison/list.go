@@ -39,8 +39,23 @@ type Entry struct {
 	unsure  bool // the contents could not be read as a whole, so that copies may seem to differ
 }
 
-// Message returns the oldest copy as it was peeked at, for its body.
-func (e *Entry) Message() *queue.Message { return e.message }
+// Message returns the oldest copy as it was peeked at, for its body, which it decompresses: only now, because 32 of
+// a few kilobytes each may become half a gigabyte. It must not run while somebody else reads the message. Nil when
+// the entry came without it.
+func (e *Entry) Message() *queue.Message {
+	if e.message != nil {
+		e.message.Unpack()
+	}
+	return e.message
+}
+
+// BodyBytes is how many bytes Message decompresses for the body; 0 when it need not.
+func (e *Entry) BodyBytes() int {
+	if e.message == nil {
+		return 0
+	}
+	return e.message.PackedSize()
+}
 
 // Listing is what a look at a poison queue saw.
 type Listing struct {
@@ -67,7 +82,7 @@ func List(ctx context.Context, q *queue.Queue) (Listing, error) {
 	if err != nil {
 		return Listing{}, err
 	}
-	peeked, err := p.Peek(ctx, queue.MaxReceive)
+	peeked, err := p.PeekPacked(ctx, queue.MaxReceive)
 	if err != nil {
 		return Listing{}, err
 	}
@@ -114,6 +129,13 @@ func (c *Collector) Add(e Entry) (first bool) {
 // Forget drops the messages of the entries, for those who want many without their bodies.
 func (e *Entry) Forget() { e.message = nil }
 
+// Release lets go of the body that Message decompressed, until Message is called again.
+func (e *Entry) Release() {
+	if e.message != nil {
+		e.message.Repack()
+	}
+}
+
 // Entries returns what was added, in the order of the first copies.
 func (c *Collector) Entries() []Entry { return c.entries }
 
@@ -148,21 +170,22 @@ func Body[T any](e *Entry) (T, error) {
 		var none T
 		return none, errors.New("the entry came without its message")
 	}
-	return queue.Decode[T](e.message)
+	return queue.Decode[T](e.Message())
 }
 
 const noKey = "encrypted, and no key is configured here: nothing more can be told of it"
 
 func entry(source string, m *queue.Message) Entry {
+	size, unread := m.Skim()
 	id := strings.Clone(m.ID) // what is kept of an entry must not keep the whole answer it came in
 	e := Entry{
 		MessageID: id, PoisonMessageID: id, Copies: 1, Category: CategoryOther, Queue: source,
-		InsertedAt: m.InsertedAt, Headers: m.Headers, SizeBytes: len(m.Body), message: m,
+		InsertedAt: m.InsertedAt, Headers: m.Headers, SizeBytes: size, message: m,
 	}
 	if m.ExpiresAt.Year() < 9999 && !m.ExpiresAt.IsZero() {
 		e.ExpiresAt = new(m.ExpiresAt)
 	}
-	if m.Err != nil {
+	if unread != nil {
 		e.SizeBytes = len(m.Text)
 	}
 	contents, sure := m.Contents()
@@ -175,12 +198,12 @@ func entry(source string, m *queue.Message) Entry {
 		return e
 	}
 	switch {
-	case errors.Is(m.Err, queue.ErrNoKey):
+	case errors.Is(unread, queue.ErrNoKey):
 		e.Reason = noKey
-	case errors.Is(m.Err, queue.ErrUnreadable):
-		e.Category, e.Reason = CategoryDeserialization, m.Err.Error()
-	case m.Err != nil: // a store or a key that is away says nothing about the message
-		e.Reason = m.Err.Error()
+	case errors.Is(unread, queue.ErrUnreadable):
+		e.Category, e.Reason = CategoryDeserialization, unread.Error()
+	case unread != nil: // a store or a key that is away says nothing about the message
+		e.Reason = unread.Error()
 	}
 	return e
 }

@@ -111,7 +111,9 @@ func (r *replay) act(ctx context.Context, l *logical, m *queue.Message, e *Entry
 	// From here on the message is dealt with to the end.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
 	defer cancel()
+	m.Unpack()
 	o, err := m.Original(ctx)
+	m.Repack()
 	if err != nil {
 		r.skip(l, err.Error())
 		return released, nil

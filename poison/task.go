@@ -181,7 +181,7 @@ func (t *task) look(ctx context.Context, take func(*queue.Message) error) error 
 	if t.s.All {
 		return t.w.run(ctx, func(_ context.Context, m *queue.Message) (fate, error) { return released, take(m) })
 	}
-	peeked, err := t.w.p.Peek(ctx, queue.MaxReceive)
+	peeked, err := t.w.p.PeekPacked(ctx, queue.MaxReceive)
 	if errors.Is(err, queue.ErrQueueNotFound) {
 		return nil
 	}
@@ -190,7 +190,9 @@ func (t *task) look(ctx context.Context, take func(*queue.Message) error) error 
 	}
 	for _, m := range peeked.Messages {
 		t.w.seen[identify(m.ID)] = struct{}{}
-		if err := take(m); err != nil {
+		err := take(m)
+		m.Repack()
+		if err != nil {
 			return err
 		}
 	}
@@ -218,8 +220,7 @@ func (t *task) run(ctx context.Context) (err error) {
 	// What is held when it ends waits for copies that did not come.
 	defer func() {
 		for l := range t.holding {
-			w.release(ctx, l.held)
-			if err == nil {
+			if err = both(err, w.release(ctx, l.held)); err == nil {
 				t.skip(l, "a copy of it is hidden by somebody else; try again in half a minute")
 			}
 		}
@@ -278,7 +279,7 @@ func (t *task) gather(ctx context.Context, l *logical, m *queue.Message) (fate, 
 	if f == settled {
 		t.w.settled++
 	} else {
-		t.w.release(ctx, l.held)
+		err = both(err, t.w.release(ctx, l.held))
 	}
 	return kept, err
 }
@@ -298,10 +299,13 @@ func (t *task) tend(ctx context.Context) error {
 				if !errors.Is(err, queue.ErrLeaseLost) {
 					return err
 				}
-				t.w.release(ctx, l.held) // not all copies can be had: leave the message
+				err = t.w.release(ctx, l.held) // not all copies can be had: leave the message
 				delete(t.holding, l)
 				l.held = nil
 				t.skip(l, "a copy of it was taken by somebody else; try again")
+				if err != nil {
+					return err
+				}
 			}
 		}
 	}

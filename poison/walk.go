@@ -19,6 +19,9 @@ const (
 	DefaultMaxWalk = 1_000_000
 )
 
+// ErrNotReleased is that a walk could not give messages back: they stay hidden until their lease ends.
+var ErrNotReleased = errors.New("messages could not be given back")
+
 // ErrTooDeep is that a poison queue has more messages than a walk may go through.
 var ErrTooDeep = errors.New("the poison queue is deeper than the walk may go")
 
@@ -61,7 +64,8 @@ func (o WalkOptions) check() error {
 // what is held then is released. A process that is killed leaves up to 32 messages hidden, for the lease
 // at most. The visitor has half of a lease for each 32 messages; its error ends the walk. It must not
 // settle the entry's message. A poison queue that does not exist is an empty one.
-// Errors: the visitor's, ErrTooDeep, the context's, and what storage answered.
+// Errors: the visitor's, ErrTooDeep, the context's, and what storage answered. A release that fails ends the walk with
+// ErrNotReleased, or it would hide the whole queue bit by bit.
 func Walk(ctx context.Context, q *queue.Queue, o WalkOptions, visit func(*Entry) error) (Listing, error) {
 	w, err := newWalk(q, o)
 	if err != nil {
@@ -230,7 +234,7 @@ func (w *walk) count(ctx context.Context) (int64, error) {
 // ahead is how many messages to receive for all that were not seen among those that come next: no more,
 // or those that were given back would be counted again and change places.
 func (w *walk) ahead(ctx context.Context) (n int, err error) {
-	peeked, err := w.light.Peek(ctx, queue.MaxReceive)
+	peeked, err := w.light.PeekPacked(ctx, queue.MaxReceive)
 	if errors.Is(err, queue.ErrQueueNotFound) {
 		return 0, nil
 	}
@@ -252,7 +256,7 @@ func (w *walk) step(ctx context.Context, n int, visit func(context.Context, *que
 	if err != nil {
 		return 0, err
 	}
-	defer func() { w.release(ctx, ms) }()
+	defer func() { err = both(err, w.release(ctx, ms)) }()
 	for i, m := range ms {
 		if err := errors.Join(ctx.Err(), w.tend(ctx)); err != nil {
 			return len(ms), err
@@ -265,8 +269,8 @@ func (w *walk) step(ctx context.Context, n int, visit func(context.Context, *que
 			return len(ms), fmt.Errorf("walk through %s: %w: %d messages", w.p, ErrTooDeep, w.o.Max)
 		}
 		w.seen[id] = struct{}{}
-		m.Unpack()
 		fate, err := visit(ctx, m)
+		m.Repack() // one body at a time, whatever the visitor made of it
 		switch fate {
 		case settled:
 			w.settled++
@@ -293,13 +297,57 @@ func (w *walk) receive(ctx context.Context, n int) ([]*queue.Message, error) {
 	return w.p.ReceivePacked(asking, n, w.o.Lease)
 }
 
-// release gives messages back in the order in which they were received. Where that fails the lease lapses.
-func (w *walk) release(ctx context.Context, ms []*queue.Message) {
+// Bounds of a release: how long one message may take, and how long the others are tried once one has failed.
+const (
+	releaseTimeout = 5 * time.Second
+	releaseRest    = 2 * time.Second
+)
+
+// release gives messages back in the order in which they were received. The error says how many stay hidden; those
+// whose lease is lost are somebody else's.
+func (w *walk) release(ctx context.Context, ms []*queue.Message) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.o.Lease)
 	defer cancel()
+	var first error
+	hidden := 0
 	for _, m := range ms {
-		if m != nil && m.Settlement() == queue.Unsettled {
-			_ = m.Abandon(ctx, 0)
+		if m == nil || m.Settlement() != queue.Unsettled {
+			continue
+		}
+		err := giveBack(ctx, m)
+		if err == nil {
+			continue
+		}
+		hidden++
+		if first == nil {
+			first = err
+			ctx, cancel = context.WithTimeout(ctx, releaseRest)
+			defer cancel()
 		}
 	}
+	if first == nil {
+		return nil
+	}
+	return fmt.Errorf("walk through %s: %w: %d of them stay hidden until their lease of %v ends: %w", w.p, ErrNotReleased, hidden, w.o.Lease, first)
+}
+
+func giveBack(ctx context.Context, m *queue.Message) error {
+	ctx, cancel := context.WithTimeout(ctx, releaseTimeout)
+	defer cancel()
+	err := m.Abandon(ctx, 0)
+	if errors.Is(err, queue.ErrLeaseLost) || errors.Is(err, queue.ErrSettled) || errors.Is(err, queue.ErrQueueNotFound) {
+		return nil
+	}
+	return err
+}
+
+// both is what went wrong, and then the release of what was in hand.
+func both(err, released error) error {
+	switch {
+	case err == nil:
+		return released
+	case released == nil:
+		return err
+	}
+	return fmt.Errorf("%w; %w", err, released)
 }

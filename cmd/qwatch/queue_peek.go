@@ -65,7 +65,7 @@ upon is written as an escape; -o json has the exact body (as "body64" when it is
 func (c *cli) queuePeek(ctx context.Context, q app.FleetQueue, limit int, body bool) error {
 	ctx, cancel := c.patiently(ctx)
 	defer cancel()
-	peeked, err := q.Peek(ctx, limit)
+	peeked, err := q.PeekPacked(ctx, limit)
 	if err != nil {
 		return err
 	}

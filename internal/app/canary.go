@@ -131,7 +131,7 @@ func (s *service) canaryQueue(cfg *config.Canary) (*queue.Queue, error) {
 
 // roundTrip sends a message, receives it and deletes it, and returns how long that took.
 func roundTrip(ctx context.Context, q *queue.Queue) (time.Duration, error) {
-	seen, err := q.Peek(ctx, 32)
+	seen, err := q.PeekPacked(ctx, 32)
 	if err != nil && !errors.Is(err, queue.ErrQueueNotFound) {
 		return 0, err
 	}
@@ -145,7 +145,7 @@ func roundTrip(ctx context.Context, q *queue.Queue) (time.Duration, error) {
 		return 0, err
 	}
 	for {
-		messages, err := q.Receive(ctx, 32, canaryLease)
+		messages, err := q.ReceivePacked(ctx, 32, canaryLease)
 		if err != nil {
 			return 0, err
 		}

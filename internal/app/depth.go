@@ -168,7 +168,7 @@ func look(ctx context.Context, q *queue.Queue, countsOnly bool) (count int64, vi
 	if err != nil {
 		light = q // the account's URL names another queue
 	}
-	peeked, err := light.Peek(ctx, queue.MaxReceive)
+	peeked, err := light.PeekPacked(ctx, queue.MaxReceive)
 	if err != nil {
 		return 0, nil, nil, err
 	}

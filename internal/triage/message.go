@@ -22,17 +22,21 @@ type Message struct {
 	Payload
 }
 
-// Describe shows a message that was peeked at, with its body on request.
+// Describe shows a message that was peeked at, with its body on request. A body that is compressed still is unpacked
+// for that alone, and let go of again.
 func Describe(m *queue.Message, body bool) Message {
+	size, err := m.Skim()
 	d := Message{
 		MessageID: m.ID, DequeueCount: m.DequeueCount, InsertedAt: m.InsertedAt, ExpiresAt: Expiry(m.ExpiresAt),
-		AgeSeconds: m.Age().Seconds(), SizeBytes: len(m.Body), Headers: m.Headers,
+		AgeSeconds: m.Age().Seconds(), SizeBytes: size, Headers: m.Headers,
 	}
-	if m.Err != nil {
-		d.SizeBytes, d.Error = len(m.Text), m.Err.Error()
+	if err != nil {
+		d.SizeBytes, d.Error = len(m.Text), err.Error()
 	}
 	if body {
+		m.Unpack()
 		d.Payload = PayloadOf(m)
+		m.Repack()
 	}
 	return d
 }

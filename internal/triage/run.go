@@ -87,6 +87,7 @@ func (r *runner) entry(e *poison.Entry) *Entry {
 	out := &Entry{Entry: *e}
 	if r.c.Body {
 		out.Payload = PayloadOf(e.Message())
+		e.Release()
 	}
 	out.Forget()
 	return out
@@ -112,7 +113,7 @@ func (r *runner) list(ctx context.Context, tell func(e *poison.Entry, first bool
 		}
 		return tell(e, first)
 	})
-	if errors.Is(err, errLimit) {
+	if errors.Is(err, errLimit) && !errors.Is(err, poison.ErrNotReleased) {
 		l.Partial, err = true, nil
 	}
 	return r.summary(l, err)

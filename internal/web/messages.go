@@ -36,7 +36,7 @@ func (a *admin) peek(w http.ResponseWriter, r *storageRequest) {
 		writeError(w, http.StatusBadRequest, "body is not true or false")
 		return
 	}
-	peeked, err := r.q.Peek(r.Context(), n)
+	peeked, err := r.q.PeekPacked(r.Context(), n)
 	if err != nil {
 		writeError(w, storageStatus(err), err.Error())
 		return

@@ -271,7 +271,7 @@ func (a *admin) whole(w http.ResponseWriter, r *storageRequest, op triage.Operat
 		}
 		return nil
 	})
-	if errors.Is(err, errFull) {
+	if errors.Is(err, errFull) && !errors.Is(err, poison.ErrNotReleased) {
 		err, view.Partial = nil, true
 	}
 	status := http.StatusOK
