@@ -17,7 +17,7 @@ import (
 )
 
 // Triage carries a command out through the server, and tells its events to sink as triage.Run does. An
-// end of ctx ends it there too.
+// end of ctx ends it there too; what changes something then still tells its result, and the error is ctx's.
 func (c *Client) Triage(ctx context.Context, account, queue string, cmd triage.Command, sink func(triage.Event) error) error {
 	r := request{method: http.MethodGet, path: []string{"api", "v1", "poison", account, queue}, accept: eventStream, slow: true}
 	switch cmd.Operation {
@@ -32,12 +32,26 @@ func (c *Client) Triage(ctx context.Context, account, queue string, cmd triage.C
 		}
 		r.method, r.path, r.body, r.kind = http.MethodPost, append(r.path, string(cmd.Operation)), body, "application/json"
 	}
-	resp, err := c.do(ctx, r)
-	if err != nil {
-		return err
+	if cmd.Operation == triage.List || cmd.Operation == triage.Export {
+		resp, err := c.do(ctx, r)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = resp.Body.Close() }() // it was only read
+		return c.events(ctx, resp.Body, sink)
 	}
-	defer func() { _ = resp.Body.Close() }() // it was only read
-	return c.events(ctx, resp.Body, sink)
+	until := c.stoppedWith(ctx, account, queue)
+	defer until.end()
+	resp, err := c.do(until, r)
+	if err == nil {
+		defer func() { _ = resp.Body.Close() }() // it was only read
+		until.begun(resp)
+		err = c.events(ctx, resp.Body, sink)
+	}
+	if err != nil && ctx.Err() != nil && !errors.Is(err, poison.ErrCanary) {
+		return ctx.Err()
+	}
+	return err
 }
 
 func query(cmd triage.Command) url.Values {

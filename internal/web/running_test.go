@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/qwatch/qwatch/internal/triage"
+	"github.com/qwatch/qwatch/poison"
 )
 
 // Whoever looks at a queue's page sees what an operator does to its poison and how far it is, without a token and
@@ -67,5 +68,31 @@ func TestThePageShowsAReplayAtWork(t *testing.T) {
 	}
 	if n := s.storage.Len("devstoreaccount1", "orders-poison"); n != 2 {
 		t.Errorf("%d left on the poison queue", n)
+	}
+}
+
+// TestAnInterruptedCommandHearsItsResult: Ctrl-C has the server stop the work, and what was done is told exactly.
+func TestAnInterruptedCommandHearsItsResult(t *testing.T) {
+	t.Parallel()
+	s := tend(t, "one", "two", "three")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var result *poison.Result
+	err := s.client(operatorToken).Triage(ctx, "acct", "orders", triage.Command{Operation: triage.Replay, Rate: .01}, func(e triage.Event) error {
+		if e.Progress != nil && e.Progress.Done == 1 {
+			cancel()
+		}
+		if e.Result != nil {
+			result = e.Result
+		}
+		return nil
+	})
+	if !errors.Is(err, context.Canceled) || result == nil || result.Done != 1 || result.Chosen != 3 {
+		t.Errorf("it told %+v, %v", result, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if last := s.actions[len(s.actions)-1]; last.Operation != "replay" || last.Messages != 1 || !strings.HasPrefix(last.Error, "ann stopped it: ") {
+		t.Errorf("the audit log ends with %+v", last)
 	}
 }
