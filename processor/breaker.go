@@ -30,7 +30,7 @@ import (
 // Unavailable or Throttled.
 //
 // Deliveries that failed in the outage are not counted against a message, up to twenty of them; those
-// that failed as Unavailable, without a bound. A message delivered more than MaxDequeueCount times, by
+// that failed as Unavailable, without a bound in one process. A message delivered more than MaxDequeueCount times, by
 // other processes perhaps, gets up to twenty attempts more while the outage lasts, and one after it. All of
 // that is remembered in memory, because nothing but a count travels with a message.
 //
@@ -38,10 +38,12 @@ import (
 // they have not seen has cost, they leave each other word in the queue's metadata: MetadataOutage is written when
 // the breaker opens, once a minute while it is open, and when it closes; MetadataFailing when a message that several
 // processes had nears its last attempt. Other entries are kept, though the service has no way to do that without a
-// tiny race, and their names come back in lower case. They are read before a message is dead-lettered for deliveries
-// that this process has not seen: one that was there in an outage gets the attempts that it has in one process, within twenty
-// more than MaxDequeueCount. If that cannot be read for now, it is given back. It takes the permission to read and write the
-// queue's metadata; without, there is a warning, and what was said of memory is all.
+// tiny race, and their names come back in lower case. They are read once at the start, for half a second at most: in an outage
+// written down lately the breaker is open from the start, and the first message probes. And they are read before a message is
+// dead-lettered for deliveries that this process has not seen: one that was there in an outage gets the attempts that it has in
+// one process, within twenty more than MaxDequeueCount, whatever it failed with. If that cannot be read for now, it is given
+// back, within the same bound. It takes the permission to read and write the queue's metadata; where that has been refused
+// for a minute there is a warning, and what was said of memory is all.
 //
 // Messages that end the process are the breaker's business as well. What this process did not give
 // back itself was in the hands of one that may have died of it: such messages are handled one at a
@@ -146,6 +148,7 @@ type breaker struct {
 	began    time.Duration // of the row
 	messages []string      // that failed in the row: up to tripMessages
 
+	heard      time.Time // open on others' word alone: of an outage that began then
 	openings   uint32
 	openedAt   time.Time     // the last time, by the service's clock: when the failures began
 	closedAt   time.Time     // by the service's clock; the last time
@@ -229,6 +232,32 @@ func (b *breaker) outage(now time.Duration) (s span, open bool) {
 	return span{b.openedAt, b.clock().Add(min(ended, b.lastDown+b.cfg.MaxPause) - now)}, open
 }
 
+// ignorant says whether no handler has told anything yet.
+func (b *breaker) ignorant() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.untouched()
+}
+
+func (b *breaker) untouched() bool {
+	return b.state == breakerClosed && b.row == 0 && b.openings == 0 && b.workedAt.Load() == neverWorked
+}
+
+// told opens it on others' word: of an outage from a time on that was seen so long ago. It is false where handlers have told
+// more.
+func (b *breaker) told(from time.Time, ago, now time.Duration) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.untouched() {
+		return false
+	}
+	b.state, b.changed, b.probing, b.probes, b.probeAt = breakerOpen, now, nil, 0, now
+	b.heard, b.lastFailed, b.lastDown = from, now-ago, now-ago
+	b.pause.next = min(max(b.clock().Sub(from)/4, b.cfg.MinPause), b.cfg.MaxPause) // they wait as long by now
+	b.calm.Store(false)
+	return true
+}
+
 // probe takes note of the message that probes. One that takes long does not keep the next from trying.
 func (b *breaker) probe(d *delivery, now time.Duration) {
 	b.mu.Lock()
@@ -262,7 +291,7 @@ func (b *breaker) lapse(now time.Duration) *recovery {
 	r := &recovery{now - b.changed, b.probes}
 	b.failures, b.alike, b.refused, b.messages = 0, 0, 0, b.messages[:0]
 	b.state, b.changed, b.limit = breakerGrowing, now, min(2, b.width)
-	b.closedAt, b.over = b.clock(), now
+	b.closedAt, b.over, b.heard = b.clock(), now, time.Time{}
 	return r
 }
 
@@ -288,7 +317,7 @@ func (b *breaker) succeeded(now time.Duration) *recovery {
 	case breakerOpen:
 		r := &recovery{now - b.changed, b.probes}
 		b.state, b.changed, b.limit, b.probing = breakerGrowing, now, 2, nil
-		b.closedAt, b.over = b.clock(), now
+		b.closedAt, b.over, b.heard = b.clock(), now, time.Time{}
 		if b.limit >= b.width {
 			b.grown()
 		}
@@ -340,7 +369,13 @@ func (b *breaker) failed(d *delivery, by blame, patience, now time.Duration) ver
 		if b.probing == d {
 			b.probing, b.probeAt = nil, now+b.wait(patience)
 		}
-		return verdictOn{excused: excuse(), outage: true}
+		v := verdictOn{excused: excuse(), outage: true}
+		if !b.heard.IsZero() { // so it is
+			v.opened, v.pause = true, b.probeAt-now
+			b.openings++
+			b.openedAt, b.heard = b.heard, time.Time{}
+		}
+		return v
 	case b.state == breakerGrowing && d.started < b.changed:
 		return verdictOn{excused: excuse(), outage: true} // begun in the outage that has ended
 	}

@@ -45,6 +45,7 @@ func (b *breaker) inherit(old *breaker, p, from *Processor) {
 	}
 	if old.state == breakerOpen {
 		b.state, b.changed, b.probes, b.probeAt = breakerOpen, old.changed+later, old.probes, p.now()
+		b.heard, b.pause.next = old.heard, min(old.pause.next, b.cfg.MaxPause)
 	}
 	b.calm.Store(b.state == breakerClosed && b.failures == 0)
 }

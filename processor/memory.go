@@ -87,7 +87,7 @@ func (b *breaker) grant(d *delivery, now time.Duration) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	m := b.recall(d.msg.ID)
-	switch lasting := b.state == breakerOpen || b.failures > 0 && (b.alike > 0 || len(b.messages) >= tripMessages); {
+	switch lasting := b.state == breakerOpen && b.heard.IsZero() || b.failures > 0 && (b.alike > 0 || len(b.messages) >= tripMessages); {
 	case lasting && m.grants < maxExcused:
 		m.grants++
 	case b.state == breakerOpen, !d.msg.InsertedAt.Before(b.closedAt), m.granted == b.openings:

@@ -1,11 +1,10 @@
 package processor
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"time"
-
-	"github.com/qwatch/qwatch/queue"
 )
 
 // postOutage has the outage of this process's breaker posted, when it has begun or ended.
@@ -14,7 +13,7 @@ func (p *Processor) postOutage() {
 	if s.none() {
 		return
 	}
-	p.later(func(known posted) posted {
+	p.later(owed{outage: func(known posted) posted {
 		s := s.with(known.outage, p.board.gap)
 		if open && !s.from.Before(known.outage.from) && s.until.Sub(known.outage.until) < boardEvery/2 {
 			return known // another process has just posted it
@@ -24,7 +23,7 @@ func (p *Processor) postOutage() {
 			known.failing = failing{}
 		}
 		return known
-	})
+	}})
 }
 
 // keepPosting is called on each turn of the receive loop: an outage that lasts is posted from time to time.
@@ -35,14 +34,14 @@ func (p *Processor) keepPosting() {
 	}
 	_, open := p.breaker.opened()
 	b.mu.Lock()
-	due, owed := !b.writing && !time.Now().Before(b.next), b.owed
+	due, left := !b.writing && !time.Now().Before(b.next), b.owed
 	b.mu.Unlock()
 	switch {
 	case !due:
 	case open:
 		p.postOutage()
-	case owed != nil:
-		p.later(owed)
+	case !left.none():
+		p.later(left)
 	}
 }
 
@@ -76,7 +75,7 @@ func (p *Processor) mercyOn(d *delivery, failed bool) mercy {
 	switch {
 	case err == nil:
 		p.mended(&b.reads, "past outages can be looked up again")
-	case queue.Classify(err) == queue.ResultAuth:
+	case known.denied:
 		if b.reads.failed("auth") {
 			p.log.Warn("outages that other processes saw cannot be looked up; messages delivered too often are dead-lettered", "error", reason(err))
 		}
@@ -89,7 +88,8 @@ func (p *Processor) mercyOn(d *delivery, failed bool) mercy {
 	}
 	now := p.q.Account().Now()
 	lasting := p.believes(known.failing, now) && known.failing.suspicious()
-	if s := known.outage; !s.none() && receivable(d.msg.Message).Before(s.until.Add(b.gap)) {
+	// Its end is known to a pause. What came later did not see it: where it lasts this process will see that.
+	if s := known.outage; !s.none() && receivable(d.msg.Message).Before(s.until.Add(min(p.cfg.Breaker.MaxPause, b.gap))) {
 		lasting = lasting || now.Sub(s.until) <= b.gap
 	} else if !lasting {
 		return mercyNone
@@ -112,6 +112,34 @@ func (p *Processor) look(failed bool) (posted, error) {
 	return p.board.look(p.settling)
 }
 
+// learn asks before the first receive whether an outage lasts. Then the breaker is open from the start, and the first
+// message is a probe. A storage that is slow does not keep the first receive waiting.
+func (p *Processor) learn(ctx context.Context) {
+	b := &p.board
+	if b.off || !p.breaker.ignorant() {
+		return
+	}
+	done := make(chan struct{})
+	b.running.Go(func() {
+		defer close(done)
+		known, err := b.look(ctx)
+		if err != nil || known.outage.none() {
+			return
+		}
+		ago := max(0, p.q.Account().Now().Sub(known.outage.until))
+		if ago <= b.gap && p.breaker.told(known.outage.from, ago, p.now()) {
+			p.log.Info("an outage that other processes saw may last still; probing")
+		}
+	})
+	wait := time.NewTimer(boardStart)
+	defer wait.Stop()
+	select {
+	case <-done:
+	case <-wait.C:
+	case <-ctx.Done():
+	}
+}
+
 func (b *board) isRefused() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -126,7 +154,7 @@ func (p *Processor) postFailing(d *delivery) {
 		return
 	}
 	if mine := p.row(); !mine.none() {
-		p.later(p.joining(mine))
+		p.later(owed{failing: p.joining(mine)})
 	}
 }
 

@@ -24,14 +24,14 @@ func TestMetadataThatMayNotBeUsed(t *testing.T) {
 					t.Errorf("logged as %v", l[0])
 				}
 				r.worn(8)
-				r.runFor(time.Minute, processor.Config{}, r.handle(succeed))
+				r.runFor(20*time.Minute, processor.Config{}, r.handle(succeed)) // a refusal may pass, at first
 				r.left(0, 30)
 				again := 0
 				if len(ops) > 1 {
 					again = 1
 				}
 				r.logged("outages that other processes saw cannot be looked up; messages delivered too often are dead-lettered", again)
-				if n := r.requests(queuetest.OpProperties) + r.requests(queuetest.OpOther); n > 12 {
+				if n := r.requests(queuetest.OpProperties) + r.requests(queuetest.OpOther); n > 20 {
 					t.Errorf("%d requests", n)
 				}
 			})

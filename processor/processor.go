@@ -139,6 +139,7 @@ func (p *Processor) Run(ctx context.Context) error {
 	if !p.awaitReady(ctx) {
 		return nil
 	}
+	p.learn(ctx)
 	p.receiving()
 	go p.keepLeases()
 	p.receive(ctx)

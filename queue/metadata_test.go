@@ -32,9 +32,9 @@ func TestMetadataIsReplacedAsAWhole(t *testing.T) {
 		if err := f.q.SetMetadata(f.ctx, map[string]string{"no-name": "x"}); queue.Classify(err) != queue.ResultOther {
 			t.Errorf("error %v", err)
 		}
-		f.inject(queue.OpOther, queuetest.Fault{Status: 503, Times: 2})
-		if err := f.q.SetMetadata(f.ctx, nil); err != nil {
-			t.Errorf("after two failures: %v", err)
+		f.inject(queue.OpOther, queuetest.Fault{Status: 503, Times: 1}) // others may write before another try
+		if err := f.q.SetMetadata(f.ctx, nil); queue.Classify(err) != queue.ResultThrottled {
+			t.Errorf("error %v, want the failure of one try", err)
 		}
 	})
 }

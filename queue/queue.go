@@ -85,9 +85,10 @@ func (q *Queue) Properties(ctx context.Context) (Properties, error) {
 }
 
 // SetMetadata replaces the queue's metadata as a whole. Names must be C# identifiers, and all of it at most
-// 8 KB. The service has no way to do so on a condition: of two writers at once the later one wins.
+// 8 KB. The service has no way to do so on a condition: of two writers at once the later one wins. So it is tried
+// once: who keeps what others wrote reads it again before another try.
 func (q *Queue) SetMetadata(ctx context.Context, metadata map[string]string) error {
-	ctx, _, cancel := q.acct.idempotent(ctx)
+	ctx, _, cancel := q.acct.once(ctx)
 	defer cancel()
 	all := make(map[string]*string, len(metadata))
 	for k, v := range metadata {
