@@ -36,7 +36,7 @@ var layers = [][]string{
 }
 
 // leaves import nothing of this module.
-var leaves = []string{"health", "queue/queuetest", "internal/metric"}
+var leaves = []string{"health", "queue/queuetest", "internal/metric", "internal/plainjson"}
 
 // support is what tests alone may import: it may use anything, package testing too.
 var support = []string{"internal/conformance", "bench"}

@@ -6,11 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
-	"unicode/utf16"
 	"unicode/utf8"
 
+	"github.com/qwatch/qwatch/internal/plainjson"
 	"github.com/qwatch/qwatch/queue"
 )
 
@@ -58,7 +56,7 @@ func ParseLine(line []byte) (Exported, error) {
 	if _, err := d.Token(); err == nil {
 		return x, errors.New("there is more than one JSON value on it")
 	}
-	if err := unambiguous(line); err != nil {
+	if err := plainjson.Unambiguous(line); err != nil {
 		return x, err
 	}
 	switch {
@@ -70,58 +68,6 @@ func ParseLine(line []byte) (Exported, error) {
 		return x, errors.New(`it has no "text", the message itself`)
 	}
 	return x, queue.CheckText(*x.Text)
-}
-
-// unambiguous finds what a reader of JSON makes up its own mind about: half a surrogate pair, which it replaces,
-// and properties that are there twice, of which it takes the last, in whatever case. Line is valid JSON.
-func unambiguous(line []byte) error {
-	for i := 0; i < len(line); i++ {
-		if line[i] != '\\' {
-			continue
-		}
-		switch r := unit(line[i:]); {
-		case r < 0:
-			i++ // what is escaped by one letter
-		case !utf16.IsSurrogate(r):
-			i += 5
-		case utf16.DecodeRune(r, unit(line[i+6:])) == utf8.RuneError:
-			return fmt.Errorf("half a surrogate pair is escaped in it, at byte %d: that is no text", i+1)
-		default:
-			i += 11
-		}
-	}
-	d := json.NewDecoder(bytes.NewReader(line))
-	if t, err := d.Token(); err != nil || t != json.Delim('{') {
-		return fmt.Errorf("it is not a line of an export: it does not say %q", ExportFormat)
-	}
-	seen := map[string]bool{}
-	for d.More() {
-		t, err := d.Token()
-		if err != nil {
-			return errors.New("it is not JSON")
-		}
-		name := strings.ToLower(fmt.Sprint(t))
-		if seen[name] {
-			return fmt.Errorf("it has %.40q more than once", name)
-		}
-		seen[name] = true
-		if err := d.Decode(new(json.RawMessage)); err != nil {
-			return errors.New("it is not JSON")
-		}
-	}
-	return nil
-}
-
-// unit is the code unit that text begins with the escape of; −1: it does not.
-func unit(text []byte) rune {
-	if len(text) < 6 || text[0] != '\\' || text[1] != 'u' {
-		return -1
-	}
-	n, err := strconv.ParseUint(string(text[2:6]), 16, 16)
-	if err != nil {
-		return -1
-	}
-	return rune(n)
 }
 
 // shape tells what is wrong with JSON without quoting it.

@@ -78,6 +78,9 @@ func (c Command) Check() error {
 	if c.IDs != nil && len(c.IDs) == 0 {
 		bad("ids is empty: name messages, or leave it out")
 	}
+	if slices.Contains(c.IDs, "") {
+		bad("an id is empty: name messages")
+	}
 	if c.Categories != nil && len(c.Categories) == 0 {
 		bad("categories is empty: name some, or leave it out")
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/qwatch/qwatch/internal/plainjson"
 	"github.com/qwatch/qwatch/internal/triage"
 	"github.com/qwatch/qwatch/queue"
 )
@@ -72,7 +73,7 @@ func (a *admin) send(w http.ResponseWriter, r *storageRequest) {
 		}
 	}
 	if err == nil {
-		err = m.Check()
+		err = errors.Join(plainjson.Unambiguous(b), m.Check())
 	}
 	if err != nil {
 		writeError(w, http.StatusBadRequest, "the body is not a message to send: "+strings.ReplaceAll(strings.TrimPrefix(err.Error(), "json: "), "\n", "; "))
@@ -95,12 +96,20 @@ func (a *admin) send(w http.ResponseWriter, r *storageRequest) {
 
 // clear deletes every message of the queue.
 func (a *admin) clear(w http.ResponseWriter, r *storageRequest) {
+	var dryRun bool
+	for _, s := range r.URL.Query()["dryRun"] {
+		var err error
+		if dryRun, err = strconv.ParseBool(s); err != nil || len(r.URL.Query()["dryRun"]) > 1 {
+			writeError(w, http.StatusBadRequest, "dryRun is not true or false, once")
+			return
+		}
+	}
 	if err := patient(w, time.Now().Add(streamPause)); err != nil {
 		writeError(w, http.StatusInternalServerError, "this connection cannot wait")
 		return
 	}
 	props, err := r.q.Properties(r.Context())
-	if err == nil && r.URL.Query().Get("dryRun") != "true" {
+	if err == nil && !dryRun {
 		err = r.q.Clear(r.Context())
 		act := r.act("clear")
 		act.Messages = int(props.ApproximateMessages)
@@ -115,6 +124,6 @@ func (a *admin) clear(w http.ResponseWriter, r *storageRequest) {
 	}
 	writeJSON(w, http.StatusOK, triage.Cleared{
 		Account: r.PathValue("account"), Queue: r.q.Name(), ApproximateMessages: props.ApproximateMessages,
-		Cleared: r.URL.Query().Get("dryRun") != "true",
+		Cleared: !dryRun,
 	})
 }

@@ -2,12 +2,10 @@ package web
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -69,72 +67,6 @@ type resultView struct {
 	Partial bool           `json:"partial,omitempty"` // there are more entries than an answer holds
 	Error   string         `json:"error,omitempty"`
 }
-
-// commandOf reads the parameters of a GET.
-func commandOf(v url.Values) (triage.Command, error) {
-	c := triage.Command{Reason: v.Get("reason"), IDs: v["id"]}
-	var errs []error
-	for _, k := range v["category"] {
-		c.Categories = append(c.Categories, poison.Category(k))
-	}
-	truth := func(name string, into *bool) {
-		switch s := v.Get(name); s {
-		case "", "0", "false":
-		case "1", "true":
-			*into = true
-		default:
-			errs = append(errs, fmt.Errorf("%s is not true or false", name))
-		}
-	}
-	truth("all", &c.All)
-	truth("body", &c.Body)
-	truth("history", &c.History)
-	for name, into := range map[string]*triage.Duration{"olderThan": &c.OlderThan, "newerThan": &c.NewerThan, "lease": &c.Lease} {
-		if s := v.Get(name); s != "" {
-			if err := into.UnmarshalText([]byte(s)); err != nil {
-				errs = append(errs, fmt.Errorf("%s: %w", name, err))
-			}
-		}
-	}
-	if s := v.Get("limit"); s != "" {
-		var err error
-		if c.Limit, err = strconv.Atoi(s); err != nil {
-			errs = append(errs, errors.New("limit is not a whole number"))
-		}
-	}
-	return c, errors.Join(errs...)
-}
-
-// readCommand reads the body of a POST: a command as a JSON object. Nothing and null are none, because they
-// would be about everything, and so would be a field that is null.
-func readCommand(w http.ResponseWriter, r *http.Request) (triage.Command, error) {
-	var c triage.Command
-	b, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxTriageBody))
-	if err != nil {
-		return c, errors.New("the body cannot be read, or is too large")
-	}
-	var fields map[string]json.RawMessage
-	if err := json.NewDecoder(bytes.NewReader(b)).Decode(&fields); err != nil || fields == nil {
-		return c, errors.New("the body is not a command: send a JSON object, {} at least")
-	}
-	for name, value := range fields {
-		if string(value) == "null" {
-			return c, fmt.Errorf("the body is not a command: %.40q is null; leave it out", name)
-		}
-	}
-	d := json.NewDecoder(bytes.NewReader(b))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&c); err != nil {
-		return c, errors.New("the body is not a command: " + strings.TrimPrefix(err.Error(), "json: "))
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return c, errors.New("the body is more than one command")
-	}
-	return c, nil
-}
-
-// maxTriageBody holds triage.MaxIDs ids.
-const maxTriageBody = 1 << 20
 
 // poison carries a command out, and answers with what came of it, or with its events as they come.
 func (a *admin) poison(w http.ResponseWriter, r *storageRequest, op triage.Operation, c triage.Command, err error) {
@@ -433,7 +365,7 @@ func importOptions(v url.Values) (triage.ImportOptions, error) {
 	}
 	if s := v.Get("dryRun"); s != "" {
 		var err error
-		if o.DryRun, err = strconv.ParseBool(s); err != nil {
+		if o.DryRun, err = strconv.ParseBool(s); err != nil || len(v["dryRun"]) > 1 {
 			errs = append(errs, errors.New("dryRun is not true or false"))
 		}
 	}
