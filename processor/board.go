@@ -2,7 +2,9 @@ package processor
 
 import (
 	"context"
+	"fmt"
 	"maps"
+	"strings"
 	"sync"
 	"time"
 
@@ -153,6 +155,9 @@ func (b *board) post(ctx context.Context, change func(posted) posted) (posted, e
 		changed = true
 	}
 	if changed {
+		if metadata, err = b.named(reading, metadata); err != nil {
+			return now, err
+		}
 		writing, cancel := context.WithTimeout(ctx, boardWrite)
 		defer cancel()
 		if err := b.q.SetMetadata(writing, metadata); err != nil {
@@ -161,6 +166,33 @@ func (b *board) post(ctx context.Context, change func(posted) posted) (posted, e
 	}
 	b.known = now
 	return now, nil
+}
+
+// named gives others' entries the names that they were written with, which cannot be told from what was read. Those of this
+// module's own are in lower case, and need none. Where the names cannot be had nothing must be written.
+func (b *board) named(ctx context.Context, metadata map[string]string) (map[string]string, error) {
+	foreign := false
+	for name := range metadata {
+		foreign = foreign || !strings.HasPrefix(name, "qwatch_")
+	}
+	if !foreign {
+		return metadata, nil
+	}
+	all, err := b.q.NamedMetadata(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("others' entries would lose the case of their names: %w", err)
+	}
+	for name := range all {
+		if l := strings.ToLower(name); l == MetadataOutage || l == MetadataFailing {
+			delete(all, name)
+		}
+	}
+	for _, name := range []string{MetadataOutage, MetadataFailing} {
+		if text, ok := metadata[name]; ok {
+			all[name] = text
+		}
+	}
+	return all, nil
 }
 
 // owed is what is to be posted. Each tells all that is known of its kind, so that the last is enough.

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/qwatch/qwatch/processor"
 	"github.com/qwatch/qwatch/queue/queuetest"
 )
@@ -194,4 +196,58 @@ func TestAFailedWriteOverwritesNothing(t *testing.T) {
 			t.Errorf("the metadata is %v", got)
 		}
 	})
+}
+
+// Names of metadata have a case, which somebody may go by.
+func TestOthersMetadataKeepItsNames(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		theirs := map[string]string{"ownerTeam": "mail", "CostCenter": "A 17", "qwatch_tier": "1"}
+		r.setMetadata(theirs)
+		r.fill(20)
+		r.runFor(5*time.Minute, processor.Config{}, r.handle(fail))
+		got := r.metadata()
+		if got[processor.MetadataOutage] == "" {
+			t.Error("nothing recorded")
+		}
+		delete(got, processor.MetadataOutage)
+		if diff := cmp.Diff(theirs, got); diff != "" {
+			t.Errorf("others' metadata (-before +after):\n%s", diff)
+		}
+	})
+}
+
+// Without the permission to find them out nothing is written; where there are no others' entries none is needed.
+func TestNamesThatMayNotBeReadAreLeftAlone(t *testing.T) {
+	for name, tt := range map[string]struct {
+		theirs   map[string]string
+		recorded bool
+	}{
+		"others' entries": {map[string]string{"ownerTeam": "mail"}, false},
+		"our own":         {map[string]string{"qwatch_tier": "1"}, true},
+		"none":            {nil, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, r *rig) {
+				r.setMetadata(tt.theirs)
+				remove := r.srv.Inject(queuetest.Fault{Operation: queuetest.OpList, Status: 403, Code: "AuthorizationPermissionMismatch"})
+				r.fill(20)
+				r.runFor(5*time.Minute, processor.Config{}, r.handle(fail))
+				remove()
+				got := r.metadata()
+				if tt.recorded != (got[processor.MetadataOutage] != "") {
+					t.Errorf("the metadata is %v", got)
+				}
+				for name, value := range tt.theirs {
+					if got[name] != value {
+						t.Errorf("the metadata is %v, want still %v", got, tt.theirs)
+					}
+				}
+				told := 1
+				if tt.recorded {
+					told = 0
+				}
+				r.logged("outages cannot be written to the queue's metadata; other processes do not learn of them", told)
+			})
+		})
+	}
 }

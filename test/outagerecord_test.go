@@ -26,7 +26,7 @@ func TestAnOutageIsKnownToAProcessStartedAfterIt(t *testing.T) {
 			azurite := peer.Azurite(t)
 			account := openAccount(t, azurite)
 			orders := createQueue(t, account, "orders")
-			if err := orders.SetMetadata(t.Context(), map[string]string{"team": "mail"}); err != nil {
+			if err := orders.SetMetadata(t.Context(), map[string]string{"ownerTeam": "mail"}); err != nil {
 				t.Fatal(err)
 			}
 			send(t, orders, bodies("order", 4, marker))
@@ -79,12 +79,12 @@ func TestAnOutageIsKnownToAProcessStartedAfterIt(t *testing.T) {
 			if n := len(drain(t, orders.Poison())); n != tt.poison {
 				t.Errorf("%d messages on the poison queue, want %d", n, tt.poison)
 			}
-			p, err := orders.Properties(t.Context())
+			got, err := orders.NamedMetadata(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
-			if p.Metadata["team"] != "mail" || (p.Metadata[processor.MetadataOutage] == "") != tt.private {
-				t.Errorf("metadata %v", p.Metadata)
+			if got["ownerTeam"] != "mail" || (got[processor.MetadataOutage] == "") != tt.private {
+				t.Errorf("metadata %v", got)
 			}
 		})
 	}
