@@ -2,6 +2,7 @@ package verify
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -16,7 +17,7 @@ import (
 	"github.com/qwatch/qwatch/queue"
 )
 
-// prefix begins the names of temporary queues: qwatch-verify-TIME-HOST-PID-N, and -poison behind it.
+// prefix begins the names of temporary queues: qwatch-verify-TIME-PLACE-PID-RUN-N, and -poison behind it.
 const prefix = "qwatch-verify-"
 
 // old is longer than any run takes: what is older was left behind, whoever made it.
@@ -41,15 +42,28 @@ type temporary struct {
 }
 
 func newTemporary(acct *queue.Account) *temporary {
-	return &temporary{acct: acct, name: prefix + base36(acct.Now().Unix()) + "-" + host() + "-" + base36(int64(os.Getpid()))}
+	run := strings.ToLower(rand.Text()[:6]) // another's of the same second, place and number is another's all the same
+	here, _ := place(machine())
+	return &temporary{acct: acct, name: prefix + base36(acct.Now().Unix()) + "-" + here + "-" + base36(int64(os.Getpid())) + "-" + run}
 }
 
-// host is a short name of this machine.
-func host() string {
-	name, _ := os.Hostname() // without one, all those are one
-	h := sha256.Sum256([]byte(name))
-	return hex.EncodeToString(h[:3])
+// machine tells where process numbers mean what they mean here: the host's name, its last start and the namespace
+// of the numbers. What cannot be told is "".
+func machine() (host, boot, namespace string) {
+	host, _ = os.Hostname()
+	id, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	namespace, _ = os.Readlink("/proc/self/ns/pid")
+	return host, strings.TrimSpace(string(id)), namespace
 }
+
+// place is a short name of a machine, and whether a process number from a place of that name can be looked up
+// there: containers of one name, and with one process each, are places of their own.
+func place(host, boot, namespace string) (name string, known bool) {
+	h := sha256.Sum256([]byte(host + "\x00" + boot + "\x00" + namespace))
+	return hex.EncodeToString(h[:placeBytes]), boot != "" && namespace != ""
+}
+
+const placeBytes = 6
 
 // create makes the queue of a check. Its poison queue is made when it is needed.
 func (t *temporary) create(ctx context.Context, i int) (*queue.Queue, error) {
@@ -80,14 +94,18 @@ func (t *temporary) remove(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// sweep removes what runs that were killed left behind: on this machine those whose process is gone, from
-// elsewhere those that are older than any run.
+// sweep removes what runs that were killed left behind: on this machine those whose process is gone, all others,
+// those of this process among them, when they are older than any run.
 func sweep(ctx context.Context, acct *queue.Account, notice func(string)) error {
+	here, known := place(machine())
+	if !known {
+		here = ""
+	}
 	for info, err := range acct.Queues(ctx, queue.ListOptions{Prefix: prefix}) {
 		if err != nil {
 			return err
 		}
-		if !leftBehind(info.Name, acct.Now(), host(), alive) {
+		if !leftBehind(info.Name, acct.Now(), here, alive) {
 			continue
 		}
 		q, err := acct.Queue(info.Name, queue.Config{NoPoison: true})
@@ -104,23 +122,27 @@ func sweep(ctx context.Context, acct *queue.Account, notice func(string)) error 
 	return nil
 }
 
-// leftBehind says whether a queue of that name belongs to a run that is over.
-func leftBehind(name string, now time.Time, host string, alive func(pid int) bool) bool {
+// leftBehind says whether a queue of that name belongs to a run that is over. Here is the name of this place, "" when
+// it cannot be told from others.
+func leftBehind(name string, now time.Time, here string, alive func(pid int) bool) bool {
 	parts := strings.Split(strings.TrimSuffix(strings.TrimPrefix(name, prefix), "-poison"), "-")
-	if !strings.HasPrefix(name, prefix) || len(parts) != 4 {
+	if !strings.HasPrefix(name, prefix) || len(parts) != 4 && len(parts) != 5 {
 		return false // not one of ours
+	}
+	if len(parts) == 4 { // of an earlier version, whose places were not told apart
+		parts = []string{parts[0], parts[1], parts[2], "", parts[3]}
 	}
 	began, err := strconv.ParseInt(parts[0], 36, 64)
 	pid, perr := strconv.ParseInt(parts[2], 36, 32)
-	_, nerr := strconv.ParseUint(parts[3], 10, 8)
+	_, nerr := strconv.ParseUint(parts[4], 10, 8)
 	machine, herr := hex.DecodeString(parts[1])
-	if errors.Join(err, perr, nerr, herr) != nil || len(machine) != 3 {
+	if errors.Join(err, perr, nerr, herr) != nil || len(machine) != 3 && len(machine) != placeBytes {
 		return false
 	}
 	if now.Sub(time.Unix(began, 0)) > old {
 		return true
 	}
-	return parts[1] == host && (int(pid) == os.Getpid() || !alive(int(pid)))
+	return here != "" && parts[1] == here && int(pid) != os.Getpid() && !alive(int(pid))
 }
 
 // alive says whether a process of that number runs here.

@@ -103,28 +103,43 @@ func TestARunThatIsInterruptedRemovesItsQueues(t *testing.T) {
 func TestLeftoversOfKilledRunsAreRemoved(t *testing.T) {
 	now := time.Unix(2_000_000_000, 0)
 	name := func(ago time.Duration, host, pid string) string {
-		tmp := temporary{name: prefix + base36(now.Add(-ago).Unix()) + "-" + host + "-" + pid}
+		tmp := temporary{name: prefix + base36(now.Add(-ago).Unix()) + "-" + host + "-" + pid + "-abcdef"}
 		return tmp.name + "-3"
 	}
-	running := func(pid int) bool { return pid != 42 }
+	running := func(pid int) bool { return pid != 42 && pid != os.Getpid() }
+	here, _ := place("web", "boot", "pid:[4026531836]")
+	other, _ := place("web", "boot", "pid:[4026532200]")
+	if _, known := place("web", "boot", ""); known || leftBehind(name(time.Minute, here, base36(42)), now, "", running) {
+		t.Error("a process is looked up in a place that is not known")
+	}
+	if old < Longest {
+		t.Errorf("a run may take %v, and is over for others after %v", Longest, old)
+	}
 	for what, tc := range map[string]struct {
 		name string
 		want bool
 	}{
-		"of a process that is there":          {name(time.Minute, "abc123", base36(43)), false},
-		"of a process that is gone":           {name(time.Minute, "abc123", base36(42)), true},
-		"its poison queue":                    {name(time.Minute, "abc123", base36(42)) + "-poison", true},
-		"of another machine, young":           {name(time.Minute, "ffffff", base36(42)), false},
-		"of another machine, old":             {name(time.Hour, "ffffff", base36(42)), true},
+		"of a process that is there":          {name(time.Minute, here, base36(43)), false},
+		"of this process":                     {name(time.Minute, here, base36(int64(os.Getpid()))), false},
+		"of this process, old":                {name(time.Hour, here, base36(int64(os.Getpid()))), true},
+		"of an earlier version":               {prefix + base36(now.Unix()) + "-abc123-" + base36(42) + "-3", false},
+		"of a container of the same name":     {name(time.Minute, other, base36(42)), false},
+		"of a process that is gone":           {name(time.Minute, here, base36(42)), true},
+		"its poison queue":                    {name(time.Minute, here, base36(42)) + "-poison", true},
+		"of another machine, young":           {name(time.Minute, "ffffffffffff", base36(42)), false},
+		"of another machine, old":             {name(time.Hour, "ffffffffffff", base36(42)), true},
 		"a queue of somebody's":               {"orders", false},
 		"a queue of somebody's, alike":        {"qwatch-verify-results", false},
 		"a queue of somebody's, alike, dated": {"qwatch-verify-2020-01-01-copy", false},
 	} {
-		if got := leftBehind(tc.name, now, "abc123", running); got != tc.want {
+		if got := leftBehind(tc.name, now, here, running); got != tc.want {
 			t.Errorf("%s: %s is left behind: %v", what, tc.name, got)
 		}
 	}
 	rig(t, func(t *testing.T, srv *queuetest.Server, acct *queue.Account) {
+		if n := newTemporary(acct).name; len(n)+len("-99-poison") > 63 || n == newTemporary(acct).name {
+			t.Errorf("%s leaves no room, or is another run's as well", n)
+		}
 		old := prefix + base36(acct.Now().Add(-time.Hour).Unix()) + "-ffffff-1-0"
 		for _, n := range []string{old, old + "-poison", "orders"} {
 			q, err := acct.Queue(n, queue.Config{NoPoison: true})
