@@ -115,8 +115,11 @@ func (cfg Config) transport() (*http.Transport, error) {
 // Close releases connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// maxAnswer bounds an answer that is read as a whole.
-const maxAnswer = 512 << 20
+// Bounds of an answer that is read as a whole.
+const (
+	maxAnswer = 64 << 20
+	maxBodies = 512 << 20 // with the bodies of messages, of which each may be unpacked and escaped
+)
 
 // request is one to make.
 type request struct {
@@ -127,6 +130,7 @@ type request struct {
 	kind   string // the body's media type
 	accept string
 	slow   bool // the answer may begin late
+	bodies bool // the answer has messages' bodies in it
 	kept   bool // an answer that is JSON says what was done, whatever its status
 }
 
@@ -203,10 +207,16 @@ func (c *Client) whole(ctx context.Context, r request, v any) error {
 		return err
 	}
 	defer func() { _ = resp.Body.Close() }() // it was only read
-	b, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	most := maxAnswer
+	if r.bodies {
+		most = maxBodies
+	}
+	b, err := io.ReadAll(io.LimitReader(resp.Body, int64(most)+1))
 	switch {
 	case err != nil:
 		return c.cut(ctx)
+	case len(b) > most:
+		return fmt.Errorf("read the answer of %s: it is larger than %d MiB; is it qwatch's main listener?", c, most>>20)
 	case json.Unmarshal(b, v) != nil:
 		return c.strange()
 	}

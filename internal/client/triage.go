@@ -104,7 +104,7 @@ func (c *Client) Peek(ctx context.Context, account, queue string, max int, body 
 	if body {
 		v.Set("body", "true")
 	}
-	err = c.whole(ctx, request{method: http.MethodGet, path: messages(account, queue), query: v}, &ms)
+	err = c.whole(ctx, request{method: http.MethodGet, path: messages(account, queue), query: v, bodies: body}, &ms)
 	return ms, err
 }
 
