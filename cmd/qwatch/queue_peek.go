@@ -69,9 +69,9 @@ func (c *cli) queuePeek(ctx context.Context, q app.FleetQueue, limit int, body b
 	if err != nil {
 		return err
 	}
-	messages := make([]message, 0, len(peeked.Messages))
-	for _, m := range peeked.Messages {
-		messages = append(messages, triage.Describe(m, body))
+	messages, err := triage.DescribeAll(ctx, peeked.Messages, body, triage.Room{})
+	if err != nil {
+		return err
 	}
 	return c.printMessages(messages, body)
 }
@@ -87,6 +87,9 @@ func messageTable(messages []message, body bool) *table {
 	}
 	t := newTable("no message is visible", heads...)
 	for _, m := range messages {
+		if m.Partial && m.Error == "" {
+			m.Error = "its body was left out, the answer is full: ask for fewer with --max"
+		}
 		row := []any{m.MessageID, brief(seconds(m.AgeSeconds)), m.DequeueCount, m.SizeBytes, expires(m.ExpiresAt), headers(m.Headers), cell{m.Error, bad}}
 		if body {
 			row = append(row, m.Text())

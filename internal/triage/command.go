@@ -139,7 +139,7 @@ func (d *Duration) UnmarshalText(text []byte) error {
 // Payload is a message's body, where it was asked for.
 type Payload struct {
 	Body   *string `json:"body,omitempty"`
-	Body64 []byte  `json:"body64,omitempty"` // instead, when it is not text
+	Body64 []byte  `json:"body64,omitempty"` // instead, when it is not text, or large and much longer as JSON text
 }
 
 // PayloadOf is the body of a message, or its exact wire text when the body cannot be read.
@@ -148,7 +148,7 @@ func PayloadOf(m *queue.Message) Payload {
 	if m.Err != nil {
 		b = []byte(m.Text)
 	}
-	if !utf8.Valid(b) {
+	if !utf8.Valid(b) || len(b) > largeText && escaped(b) > len(b)/2*longer {
 		return Payload{Body64: b}
 	}
 	return Payload{Body: new(string(b))}

@@ -19,6 +19,8 @@ type Message struct {
 	SizeBytes    int               `json:"sizeBytes"`
 	Headers      map[string]string `json:"headers,omitempty"`
 	Error        string            `json:"error,omitempty"` // why the body cannot be read
+	// Partial is that its body was asked for and left out: the answer, or what is answered at once, would be too large.
+	Partial bool `json:"partial,omitempty"`
 	Payload
 }
 

@@ -24,6 +24,7 @@ type Queue struct {
 type Hooks struct {
 	Replayed func(context.Context, poison.Replayed)
 	Deleted  func(context.Context, *poison.Entry)
+	Room     Room // for bodies that are told
 }
 
 // tellEvery is how often progress is told at most.
@@ -39,15 +40,11 @@ func Run(ctx context.Context, q Queue, c Command, hooks Hooks, sink func(Event) 
 	if err := errors.Join(q.NoPoison, c.Check()); err != nil {
 		return err
 	}
-	r := &runner{q: q, c: c, sink: sink}
+	r := &runner{q: q, c: c, sink: sink, room: hooks.Room}
 	switch c.Operation {
 	case List:
 		return r.list(ctx, func(e *poison.Entry, first bool) error {
-			told := r.entry(e)
-			if first {
-				r.addHistory(ctx, told)
-			}
-			return sink(Event{Entry: told})
+			return r.tell(ctx, e, first)
 		})
 	case Export:
 		return r.list(ctx, func(e *poison.Entry, first bool) error {
@@ -62,12 +59,12 @@ func Run(ctx context.Context, q Queue, c Command, hooks Hooks, sink func(Event) 
 		})
 	case Replay:
 		res, err := poison.Replay(ctx, q.Queue, poison.ReplayOptions{
-			Selection: r.selection(), DryRun: c.DryRun, Rate: c.Rate,
+			Selection: r.selection(ctx), DryRun: c.DryRun, Rate: c.Rate,
 			Canary: c.Canary, CanaryWait: time.Duration(c.CanaryWait), Sent: hooks.Replayed,
 		})
 		return r.end(res, err)
 	case Delete:
-		res, err := poison.Delete(ctx, q.Queue, poison.DeleteOptions{Selection: r.selection(), DryRun: c.DryRun, Deleted: hooks.Deleted})
+		res, err := poison.Delete(ctx, q.Queue, poison.DeleteOptions{Selection: r.selection(ctx), DryRun: c.DryRun, Deleted: hooks.Deleted})
 		return r.end(res, err)
 	case Purge:
 		return r.purge(ctx, hooks)
@@ -80,6 +77,23 @@ type runner struct {
 	c    Command
 	sink func(Event) error
 	told time.Time
+	room Room
+}
+
+// tell tells an entry, its body when there is room for that.
+func (r *runner) tell(ctx context.Context, e *poison.Entry, history bool) error {
+	if r.c.Body {
+		done, err := r.room.unpack(ctx, e.BodyBytes())
+		if err != nil {
+			return err
+		}
+		defer done()
+	}
+	told := r.entry(e)
+	if history {
+		r.addHistory(ctx, told)
+	}
+	return r.sink(Event{Entry: told})
 }
 
 // entry is one as it is told.
@@ -175,7 +189,7 @@ func (r *runner) due(last bool) bool {
 	return true
 }
 
-func (r *runner) selection() poison.Selection {
+func (r *runner) selection(ctx context.Context) poison.Selection {
 	s := poison.Selection{
 		All: r.c.All, Filter: r.c.filter(), Limit: r.c.Limit, Walk: r.walk(),
 		Progress: func(done, chosen int) {
@@ -189,7 +203,7 @@ func (r *runner) selection() poison.Selection {
 		Unmarked: func(id string) { _ = r.sink(Event{Unmarked: id}) },
 	}
 	if r.c.DryRun {
-		s.Chosen = func(e *poison.Entry) error { return r.sink(Event{Entry: r.entry(e)}) }
+		s.Chosen = func(e *poison.Entry) error { return r.tell(ctx, e, false) }
 	}
 	return s
 }
@@ -202,7 +216,7 @@ func (r *runner) purge(ctx context.Context, hooks Hooks) error {
 		return err
 	}
 	r.c.All = l.Partial // what one look saw whole needs no walk
-	res, err := poison.Delete(ctx, r.q.Queue, poison.DeleteOptions{Selection: r.selection(), DryRun: r.c.DryRun, Deleted: hooks.Deleted})
+	res, err := poison.Delete(ctx, r.q.Queue, poison.DeleteOptions{Selection: r.selection(ctx), DryRun: r.c.DryRun, Deleted: hooks.Deleted})
 	return r.end(res, err)
 }
 

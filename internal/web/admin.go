@@ -28,6 +28,7 @@ const (
 // admin answers the requests that change something.
 type admin struct {
 	*handler
+	room  *room
 	cross *http.CrossOriginProtection
 	wrong *rate.Limiter // of tokens that are nobody's
 
@@ -36,6 +37,7 @@ type admin struct {
 
 func newAdmin(h *handler) *admin {
 	return &admin{
+		room:    newRoom(),
 		handler: h, cross: http.NewCrossOriginProtection(),
 		wrong:     rate.NewLimiter(wrongTokensPerSecond, wrongTokensBurst),
 		strangers: newRefusals(h.Logger, wrongTokensBurst), known: newRefusals(h.Logger, knownRefusalsBurst),

@@ -37,14 +37,22 @@ func (a *admin) peek(w http.ResponseWriter, r *storageRequest) {
 		writeError(w, http.StatusBadRequest, "body is not true or false")
 		return
 	}
+	room := a.room.answer()
+	defer room.end()
+	if err := a.room.peeks.Acquire(r.Context(), 1); err != nil {
+		writeError(w, http.StatusServiceUnavailable, "operators look at many queues at once; try again")
+		return
+	}
+	defer a.room.peeks.Release(1)
 	peeked, err := r.q.PeekPacked(r.Context(), n)
 	if err != nil {
 		writeError(w, storageStatus(err), err.Error())
 		return
 	}
-	messages := make([]triage.Message, 0, len(peeked.Messages))
-	for _, m := range peeked.Messages {
-		messages = append(messages, triage.Describe(m, body))
+	messages, err := triage.DescribeAll(r.Context(), peeked.Messages, body, triage.Room{Unpack: a.room.unpack, Hold: room.hold})
+	if err != nil {
+		writeError(w, http.StatusServiceUnavailable, "operators read many bodies at once; try again")
+		return
 	}
 	if body {
 		act := r.act("peek")

@@ -2,6 +2,7 @@ package web
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -19,7 +20,7 @@ import (
 // Bounds of what one answer holds, and takes. A stream of events has no such bounds.
 const (
 	maxListed   = 10_000           // entries
-	maxAnswered = 16 << 20         // bytes of entries, about
+	maxAnswered = triage.MaxShown  // bytes of entries, about
 	longest     = 30 * time.Minute // without a stream
 	streamPause = time.Minute      // within which a reader of a stream must take what is sent
 )
@@ -113,6 +114,7 @@ func (a *admin) poison(w http.ResponseWriter, r *storageRequest, op triage.Opera
 // hooks write the audit log, and count.
 func (a *admin) hooks(r *storageRequest, op triage.Operation) triage.Hooks {
 	return triage.Hooks{
+		Room: triage.Room{Unpack: a.room.unpack},
 		Replayed: func(ctx context.Context, m poison.Replayed) {
 			act := r.act(string(op))
 			act.MessageID, act.NewMessageID = m.Entry.MessageID, m.MessageID
@@ -179,6 +181,8 @@ func (a *admin) whole(w http.ResponseWriter, r *storageRequest, op triage.Operat
 	view := poisonView{Account: r.PathValue("account"), Queue: r.q.Name(), PoisonQueue: r.q.Poison().Name(), Entries: []triage.Entry{}}
 	var result *resultView
 	at, size, partial := map[string]int{}, 0, false
+	room := a.room.answer()
+	defer room.end()
 	err := run(ctx, func(e triage.Event) error {
 		switch {
 		case e.Entry != nil:
@@ -187,13 +191,22 @@ func (a *admin) whole(w http.ResponseWriter, r *storageRequest, op triage.Operat
 				view.Entries[i].Copies++
 				break
 			}
-			if size += sizeOf(e.Entry); size > maxAnswered && len(view.Entries) > 0 {
-				partial = true
+			n := sizeOf(e.Entry)
+			full := size+n > maxAnswered && len(view.Entries) > 0
+			if !full && c.Body && !room.hold(n) {
+				if len(view.Entries) == 0 {
+					return errCrowded
+				}
+				full = true
+			}
+			if full {
+				size, partial = maxAnswered, true
 				if op == triage.List {
 					return errFull
 				}
 				break // a dry run counts on
 			}
+			size += n
 			at[id] = len(view.Entries)
 			view.Entries = append(view.Entries, *e.Entry)
 		case e.Summary != nil:
@@ -210,6 +223,9 @@ func (a *admin) whole(w http.ResponseWriter, r *storageRequest, op triage.Operat
 	switch {
 	case errors.Is(err, poison.ErrCanary):
 		status = http.StatusConflict
+	case errors.Is(err, errCrowded):
+		status = http.StatusTooManyRequests
+		w.Header().Set("Retry-After", "5")
 	case err != nil:
 		status = storageStatus(err)
 	}
@@ -229,18 +245,6 @@ func (a *admin) whole(w http.ResponseWriter, r *storageRequest, op triage.Operat
 
 // errFull ends a list whose answer would become too large.
 var errFull = errors.New("the answer is full")
-
-// sizeOf is how many bytes of an answer an entry takes, about.
-func sizeOf(e *triage.Entry) int {
-	n := 512 + len(e.Reason) + len(e.BusinessKey) + len(e.Text()) + len(e.Body64)/3
-	for k, v := range e.Headers {
-		n += len(k) + len(v)
-	}
-	for _, a := range e.Attempts {
-		n += 64 + len(a.Error) + len(a.Category) + len(a.Worker)
-	}
-	return n
-}
 
 // stream answers with events, one a line, as they come. The last says how it ended.
 func (a *admin) stream(w http.ResponseWriter, r *storageRequest, op triage.Operation, c triage.Command, run func(context.Context, func(triage.Event) error) error) {
@@ -313,11 +317,13 @@ func openStream(w http.ResponseWriter) (*eventWriter, error) {
 }
 
 func (s *eventWriter) send(e triage.Event) error {
-	b, err := json.Marshal(e)
-	if err != nil {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false) // it would write what is large six times as large
+	if err := enc.Encode(e); err != nil {
 		return fmt.Errorf("write an event: %w", err)
 	}
-	return s.write(append(b, '\n'), e.Entry == nil && e.Line == nil)
+	return s.write(b.Bytes(), e.Entry == nil && e.Line == nil)
 }
 
 // write writes a line, and sees to it that it is read soon.
