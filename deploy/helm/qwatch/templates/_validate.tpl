@@ -69,7 +69,7 @@
 {{- end -}}
 {{- end -}}
 {{- if and (eq .Values.watcher.mode "single") (gt (int .Values.watcher.replicas) 1) -}}
-{{- $faults = append $faults "watcher.replicas is above 1 with watcher.mode single, so that each would watch everything: use leader or shard" -}}
+{{- $faults = append $faults "watcher.replicas is above 1 with watcher.mode single, so that each would watch everything: set watcher.replicas to 1, or use leader or shard" -}}
 {{- end -}}
 {{- if and .Values.monitoring.serviceMonitor.enabled .Values.monitoring.podMonitor.enabled -}}
 {{- $faults = append $faults "monitoring.serviceMonitor and monitoring.podMonitor are both enabled, so that every pod would be scraped twice: keep one" -}}
