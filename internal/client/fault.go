@@ -75,8 +75,20 @@ func readError(resp *http.Response) error {
 		e.Cure = "it is elsewhere, and a token is not sent on: name that address with --server" + whither(resp)
 	default:
 		e.Cure = theirCures[e.Status]
+		if resp.StatusCode == http.StatusUnauthorized && signedIn(resp.Request) {
+			e.Cure = "it refuses the user and password that --server gives: is the password right, and the user known there?"
+		}
 	}
 	return e
+}
+
+// signedIn says whether a request gave a user and a password.
+func signedIn(r *http.Request) bool {
+	if r == nil {
+		return false
+	}
+	_, _, ok := r.BasicAuth()
+	return ok
 }
 
 // whither is the host a redirect leads to, in brackets.

@@ -122,6 +122,25 @@ func TestEachStatusIsToldWithItsCure(t *testing.T) {
 	}
 }
 
+// Who gave a password is not told to give one, and it is not shown.
+func TestARefusedPasswordIsToldAsSuch(t *testing.T) {
+	t.Parallel()
+	s := serve(t, (*httptest.Server).Start, func(w http.ResponseWriter, r *http.Request) {
+		if user, password, ok := r.BasicAuth(); !ok || user != "ann" || password != "wrong-one" {
+			t.Errorf("signed in as %q with %q", user, password)
+		}
+		w.WriteHeader(http.StatusUnauthorized)
+		_, _ = io.WriteString(w, "Unauthorized")
+	})
+	c := asked(t, client.Config{URL: strings.Replace(s.URL, "://", "://ann:wrong-one@", 1), Token: token})
+	want := "ask " + s.URL + ": it answered 401 Unauthorized; it refuses the user and password that --server gives: is the password right, and the user known there?"
+	for call, do := range calls {
+		if err := do(t.Context(), c); err == nil || err.Error() != want {
+			t.Errorf("%s: %v\nwant %s", call, err, want)
+		}
+	}
+}
+
 // A token must not be sent on to wherever an answer points.
 func TestARedirectIsToldAndNotFollowed(t *testing.T) {
 	t.Parallel()
