@@ -1,7 +1,6 @@
 package app
 
 import (
-	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -96,6 +95,9 @@ func same(a, b []any) bool {
 	return true
 }
 
+// takesRestart ends what needsRestart tells of a setting.
+const takesRestart = ": restart qwatch to apply it; until then it is as it was"
+
 // needsRestart tells of the settings of the next configuration that are not those the process runs with and that
 // only a restart applies. A section that a reload applies is to be taken out here.
 func needsRestart(running, next *config.Config) []string {
@@ -108,7 +110,7 @@ func needsRestart(running, next *config.Config) []string {
 	}
 	all := make([]string, 0, len(paths))
 	for _, p := range paths {
-		all = append(all, fmt.Sprintf("%s: restart qwatch to apply it; until then it is as it was", next.At(p)))
+		all = append(all, next.At(p)+takesRestart)
 	}
 	return all
 }

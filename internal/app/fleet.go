@@ -169,9 +169,11 @@ func (f *Fleet) discovers(account string) bool {
 }
 
 // listing is the names for an error: all of a few, the first of many.
-func (f *Fleet) listing() string {
+func (f *Fleet) listing() string { return Listing(f.Names()) }
+
+// Listing writes names for people, separated by commas: the first 20 and how many more there are, "none" for none.
+func Listing(names []string) string {
 	const most = 20
-	names := f.Names()
 	switch {
 	case len(names) == 0:
 		return "none"

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -57,7 +58,11 @@ func (r *reloading) result() health.Result {
 		return health.Result{Status: health.Degraded, Reason: health.ReasonConfig, Detail: detail}
 	}
 	if len(r.restart) > 0 {
-		return health.Result{Detail: "waiting for a restart: " + r.restart[0]}
+		settings := make([]string, len(r.restart))
+		for i, text := range r.restart {
+			settings[i] = strings.TrimSuffix(text, takesRestart)
+		}
+		return health.Result{Detail: "waiting for a restart: " + Listing(settings)}
 	}
 	return health.Result{}
 }

@@ -312,7 +312,12 @@ func TestAReloadTellsWhatItDid(t *testing.T) {
 				t.Errorf("%s is not told: %q", setting, told)
 			}
 		}
-		r.want("http://main/readyz?verbose", 200, "[+]config ok: waiting for a restart: qwatch.yaml:")
+		var waiting []string
+		for _, text := range told {
+			setting, _, _ := strings.Cut(text, ": restart qwatch")
+			waiting = append(waiting, setting)
+		}
+		r.want("http://main/readyz?verbose", 200, "[+]config ok: waiting for a restart: "+strings.Join(waiting, ", ")+"\n")
 		settle(time.Minute)
 		r.want("http://main/metrics", 200, `queue_processor_max_handlers{account="acct",queue_name="changed"} 2`) // the one before has ended
 		r.want("http://main/metrics", 200, `qwatch_discovery_queues{account="second"}`)
