@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/qwatch/qwatch/internal/app"
 	"github.com/qwatch/qwatch/internal/config"
 	"github.com/qwatch/qwatch/internal/scaler"
 	"github.com/qwatch/qwatch/internal/scaler/manifest"
@@ -156,6 +157,15 @@ func portOf(address string) string {
 	return port
 }
 
+// listing names queues for people.
+func listing(queues []config.Queue) string {
+	names := make([]string, len(queues))
+	for i, q := range queues {
+		names[i] = q.Account + "/" + q.Name
+	}
+	return app.Listing(names)
+}
+
 // scaledQueues are the queues named, or those of the file that are nobody's poison queue.
 func scaledQueues(cfg *config.Config, names []string) ([]manifest.Queue, error) {
 	var all []config.Queue
@@ -183,8 +193,10 @@ func scaledQueues(cfg *config.Config, names []string) ([]manifest.Queue, error) 
 				chosen = append(chosen, all[i])
 			case discovers[account] && queue != "":
 				chosen = append(chosen, cfg.QueueFor(account, queue))
+			case account == "" || queue == "" || strings.Contains(queue, "/"):
+				return nil, usagef("%q is not the name of a queue: write ACCOUNT/QUEUE; there are: %s", name, listing(all))
 			default:
-				return nil, usagef("queue %q is not in %s: write ACCOUNT/QUEUE", name, cfg.File())
+				return nil, usagef("queue %q is not in %s; there are: %s", name, cfg.File(), listing(all))
 			}
 		}
 		all = chosen
