@@ -22,7 +22,7 @@ type server struct {
 // serverFlags adds --server and what goes with it.
 func (c *cli) serverFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&c.server.url, "server", "", "ask the qwatch running at this `URL` instead of storage (default $QWATCH_SERVER)")
+	f.StringVar(&c.server.url, "server", "", "ask the qwatch running at this `URL` instead of storage; off for none (default $QWATCH_SERVER)")
 	f.StringVar(&c.server.tokenFile, "token-file", "", "`file` with the token for --server (default $QWATCH_TOKEN_FILE; $QWATCH_TOKEN is the token itself)")
 	f.StringVar(&c.server.ca, "server-ca", "", "`file` with the certificates that sign --server's, as PEM (default the system's)")
 	f.StringVar(&c.server.cert, "server-cert", "", "`file` with a client certificate for --server, as PEM")
@@ -32,8 +32,9 @@ func (c *cli) serverFlags(cmd *cobra.Command) {
 // remote returns a client for --server; nil when the command is to ask storage itself.
 func (c *cli) remote() (*client.Client, error) {
 	s := c.server
-	if s.url == "" {
-		s.url = c.getenv("QWATCH_SERVER")
+	s.url = c.serverURL()
+	if s.url == serverOff {
+		return nil, nil
 	}
 	if s.url == "" {
 		for flag, value := range map[string]string{"--token-file": s.tokenFile, "--server-ca": s.ca, "--server-cert": s.cert, "--server-key": s.key} {
@@ -42,6 +43,9 @@ func (c *cli) remote() (*client.Client, error) {
 			}
 		}
 		return nil, nil
+	}
+	if c.config != "" && c.server.url == "" {
+		return nil, usagef("-c and QWATCH_SERVER of the environment contradict each other: that server has its own configuration; to use the file give --server off, or unset QWATCH_SERVER")
 	}
 	if c.config != "" {
 		return nil, usagef("-c and --server contradict each other: the server has its own configuration")
@@ -63,13 +67,19 @@ func (c *cli) remote() (*client.Client, error) {
 	return cl, nil
 }
 
-// noTrends says whether --server is "off": then nobody is asked, not even for trends.
-func (c *cli) noTrends() (off bool) {
-	if off = c.server.url == "off"; off {
-		c.server.url = ""
+// serverOff is what --server says to have no server asked, whatever the environment says.
+const serverOff = "off"
+
+// serverURL is the server to ask: --server, or what the environment says; "" or serverOff for none.
+func (c *cli) serverURL() string {
+	if c.server.url != "" {
+		return c.server.url
 	}
-	return off
+	return c.getenv("QWATCH_SERVER")
 }
+
+// noTrends says whether nobody is asked, not even for trends.
+func (c *cli) noTrends() bool { return c.serverURL() == serverOff }
 
 // maxToken bounds a token's file.
 const maxToken = 4 << 10

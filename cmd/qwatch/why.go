@@ -26,8 +26,11 @@ func (c *cli) runningFlags(cmd *cobra.Command) {
 
 // onRunning runs f with a client of the running qwatch.
 func (c *cli) onRunning(ctx context.Context, f func(context.Context, *client.Client) error) error {
-	if c.server.url == "" && c.getenv("QWATCH_SERVER") == "" {
+	switch c.serverURL() {
+	case "":
 		c.server.url = defaultServer
+	case serverOff:
+		return usagef("--server off leaves nobody to ask, and only a running qwatch knows this: name it with --server")
 	}
 	_, err := c.onServer(ctx, f)
 	if errors.Is(err, syscall.ECONNREFUSED) {
