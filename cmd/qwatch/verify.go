@@ -51,7 +51,7 @@ type rehearse func(context.Context, func(verify.Event) error) error
 
 func (c *cli) verify(ctx context.Context, only string, lease time.Duration) error {
 	asked, err := c.onServer(ctx, func(ctx context.Context, cl *client.Client) error {
-		return c.rehearsal(ctx, func(ctx context.Context, sink func(verify.Event) error) error {
+		return c.rehearsal(ctx, doctorHint+" where that qwatch runs", func(ctx context.Context, sink func(verify.Event) error) error {
 			return cl.Verify(ctx, only, lease, sink)
 		})
 	})
@@ -67,15 +67,19 @@ func (c *cli) verify(ctx context.Context, only string, lease time.Duration) erro
 	if err != nil {
 		return usageError{err}
 	}
-	return c.rehearsal(ctx, func(ctx context.Context, sink func(verify.Event) error) error {
+	return c.rehearsal(ctx, doctorHint, func(ctx context.Context, sink func(verify.Event) error) error {
 		return verify.Rehearse(ctx, accounts, verify.Options{Lease: lease}, sink)
 	})
 }
 
-// rehearsal tells what comes of a rehearsal.
-func (c *cli) rehearsal(ctx context.Context, run rehearse) error {
+// doctorHint is what to do when an account cannot be rehearsed on.
+const doctorHint = `find out more with "qwatch doctor"`
+
+// rehearsal tells what comes of a rehearsal, and the cure where nothing does.
+func (c *cli) rehearsal(ctx context.Context, cure string, run rehearse) error {
 	var outcomes []verify.Outcome
 	var errs []error
+	rehearsed := map[string]bool{}
 	bar, begun, over, account := c.progress(), 0, 0, ""
 	err := run(ctx, func(e verify.Event) error {
 		switch {
@@ -84,11 +88,14 @@ func (c *cli) rehearsal(ctx context.Context, run rehearse) error {
 			bar.show("rehearsing on "+account, 0, int64(begun))
 		case e.Outcome != nil:
 			over++
+			rehearsed[e.Account] = true
 			outcomes = append(outcomes, *e.Outcome)
 			bar.show("rehearsing on "+account, int64(over), int64(max(begun, over)))
 		case e.Notice != "":
 			bar.end()
 			fmt.Fprintf(c.stderr, "qwatch: %s: %s\n", clean(e.Account), clean(e.Notice))
+		case e.Error != "" && !rehearsed[e.Account] && ctx.Err() == nil:
+			errs = append(errs, fmt.Errorf("%s: nothing was rehearsed: %s; %s", e.Account, e.Error, cure))
 		case e.Error != "":
 			errs = append(errs, fmt.Errorf("%s: %s", e.Account, e.Error))
 		}
@@ -97,6 +104,9 @@ func (c *cli) rehearsal(ctx context.Context, run rehearse) error {
 	bar.end()
 	if err != nil && (ctx.Err() != nil || len(outcomes) == 0) {
 		return errors.Join(append(errs, err)...)
+	}
+	if len(outcomes) == 0 && len(errs) > 0 {
+		return errors.Join(errs...) // an empty list would say that no check failed
 	}
 	errs = append(errs, err)
 	verify.Sort(outcomes)
