@@ -39,7 +39,7 @@ import (
 // the breaker opens, once a minute while it is open, and when it closes; MetadataFailing when a message that several
 // processes had nears its last attempt. Other entries are kept, though the service has no way to do that without a
 // tiny race. To keep the case of their names takes the permission to list the account's queues: without it, nothing is written
-// beside entries whose names do not begin with qwatch_. They are read once at the start, for half a second at most: in an outage
+// beside entries whose names do not begin with qwatch_. Both are read once at the start, for half a second at most: in an outage
 // written down lately the breaker is open from the start, and the first message probes. And they are read before a message is
 // dead-lettered for deliveries that this process has not seen: one that was there in an outage gets the attempts that it has in
 // one process, within twenty more than MaxDequeueCount, whatever it failed with. If that cannot be read for now, it is given
