@@ -7,8 +7,31 @@
   const plural = (n, what) => n.toLocaleString("en") + " " + what + (n === 1 ? "" : "s");
   const span = (s) => s < 90 ? Math.max(1, Math.round(s)) + " s" : s < 5400 ? Math.round(s / 60) + " min" : (s / 3600).toFixed(1) + " h";
 
+  // stopper ends work: the server is asked to, and then tells what came of it. Where it cannot be asked, and when
+  // asking again, the request is ended.
+  function stopper(abort) {
+    let work = null, wanted = false;
+    async function ask() {
+      try {
+        const r = work && await fetch(base + "/stop?work=" + encodeURIComponent(work), authorized({ method: "POST", cache: "no-store" }));
+        if (r && (r.ok || r.status === 404)) { setTimeout(() => abort.abort(), 15000); return; } // 404: it is just over
+      } catch { /* then so */ }
+      abort.abort();
+    }
+    return {
+      wanted: () => wanted,
+      begun(id) { work = id || ""; if (wanted) ask(); },
+      stop(e) {
+        if (wanted) { abort.abort(); return; }
+        wanted = true;
+        e.target.textContent = "Stopping…";
+        if (work !== null) ask();
+      },
+    };
+  }
+
   // stream sends a command and hands over each event as it comes.
-  async function stream(command, signal, told) {
+  async function stream(command, signal, begun, told) {
     const r = await fetch(base + "/replay", authorized({
       method: "POST", cache: "no-store", signal, headers: { "Content-Type": "application/json", Accept: "application/jsonl" }, body: JSON.stringify(command),
     }));
@@ -17,6 +40,7 @@
       try { body = await r.json(); } catch { /* told below */ }
       throw Object.assign(new Error((body && body.error) || "the server answered " + r.status), { status: r.status });
     }
+    begun(r.headers.get("Qwatch-Work"));
     const reader = r.body.getReader(), decoder = new TextDecoder();
     let text = "";
     for (;;) {
@@ -83,17 +107,17 @@
   // run carries a command out, and shows how far it is and what became of it.
   async function run(command, after) {
     const said = $("triage-said"), place = $("replay-run");
-    const abort = new AbortController();
+    const abort = new AbortController(), stopping = stopper(abort);
     const stay = (e) => e.preventDefault();
     await asOperator(said, "Replaying", async () => {
       let result = null, error = "", last = null;
       const doubtful = [], unmarked = [];
-      const show = meter(place, "Replaying", command.canary, () => abort.abort());
+      const show = meter(place, "Replaying", command.canary, stopping.stop);
       $("replay-result").replaceChildren();
       at(true);
       addEventListener("beforeunload", stay);
       try {
-        await stream(command, abort.signal, (e) => {
+        await stream(command, abort.signal, stopping.begun, (e) => {
           if (e.result) result = e.result;
           if (e.error) error = e.error;
           if (e.doubtful) doubtful.push(e.doubtful);
@@ -119,6 +143,7 @@
           doubtful.length ? el("p", {}, "May have been sent: " + doubtful.join(", ")) : null, unmarked.length ? el("p", {}, "Could not be marked: " + unmarked.join(", ")) : null));
         return "Ended early after about " + plural(last.done, "message") + ".";
       }
+      if (!result && stopping.wanted()) return "Stopped before anything was heard of it. Nothing is lost: look what is still here.";
       if (!result) throw new Error(error || "the server said nothing");
       tell(result, error, unmarked);
       return "Replayed " + plural(result.done, "message") + (error ? ", then " + error : "") + ".";
@@ -176,14 +201,15 @@
     async function rehearse() {
       if (!form.reportValidity()) return;
       abort = new AbortController();
+      const stopping = stopper(abort);
       dry.disabled = go.disabled = true;
       await asOperator(out, "Looking", async () => {
         const seen = new Map();
         let result = null, error = "";
-        const show = meter(place, "Looking through the poison queue", 0, () => abort.abort());
+        const show = meter(place, "Looking through the poison queue", 0, stopping.stop);
         place.hidden = !all.checked;
         try {
-          await stream({ ...command(), dryRun: true }, abort.signal, (e) => {
+          await stream({ ...command(), dryRun: true }, abort.signal, stopping.begun, (e) => {
             if (e.entry && seen.size < 1000) seen.set(e.entry.identity, e.entry);
             if (e.result) result = e.result;
             if (e.error) error = e.error;
@@ -193,6 +219,7 @@
           if (e.status) throw e;
           error = abort.signal.aborted ? "stopped" : e.message;
         } finally { place.hidden = true; place.replaceChildren(); }
+        if (stopping.wanted() && (error || !result)) return "Stopped. Nothing was moved.";
         if (error || !result) throw new Error(error || "the server said nothing");
         out.after(el("div", { class: "dry" }, ids([...seen.values()].slice(0, 20).map((e) => el("span", {}, id(e.messageId), " " + e.category.replaceAll("_", " ") + ": " + (e.reason || "no reason recorded")))),
           result.chosen > 20 ? el("p", {}, "and " + (result.chosen - 20).toLocaleString("en") + " more") : null));
