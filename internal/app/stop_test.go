@@ -2,7 +2,9 @@ package app_test
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -237,4 +239,48 @@ func (r *rig) look(path string) int {
 	}
 	defer func() { _ = resp.Body.Close() }()
 	return resp.StatusCode
+}
+
+// TestAClientThatLeavesIsCalledThat: the log does not say it in the words of a connection.
+func TestAClientThatLeavesIsCalledThat(t *testing.T) {
+	t.Parallel()
+	for name, path := range map[string]string{"a replay": "acct/watched/replay", "an import": "acct/watched/import"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				r := start(t, withTokens(t, oneQueue, asAnn), idle())
+				r.deadLettered("watched", 5)
+				ctx, leave := context.WithCancel(t.Context())
+				var body io.Reader = strings.NewReader(`{"rate":0.1}`)
+				var upload *io.PipeWriter
+				if name == "an import" {
+					body, upload = io.Pipe()
+				}
+				req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://main/api/v1/poison/"+path, body)
+				if err != nil {
+					t.Fatal(err)
+				}
+				req.Header.Set("Authorization", "Bearer "+operatorToken)
+				left := make(chan struct{})
+				go func() {
+					defer close(left)
+					if resp, err := r.client.Do(req); err == nil {
+						t.Errorf("an answer: %d", resp.StatusCode)
+						_ = resp.Body.Close()
+					}
+				}()
+				settle(15 * time.Second)
+				leave()
+				if upload != nil {
+					_ = upload.CloseWithError(context.Canceled) // the client waits for its body
+				}
+				<-left
+				settle(15 * time.Second)
+				if log := r.logs.String(); !strings.Contains(log, "the client went away") || strings.Contains(log, "canceled") || strings.Contains(log, "EOF") {
+					t.Errorf("the log:\n%s", log)
+				}
+				r.end()
+			})
+		})
+	}
 }

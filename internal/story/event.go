@@ -2,6 +2,7 @@ package story
 
 import (
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 )
@@ -44,11 +45,37 @@ type log struct {
 	mu   sync.Mutex
 	ring []Event
 	next int // where the next one goes once the ring is full
+
+	text  string // of the newest, as it was added
+	times int    // that it happened; 0: it stands alone
+}
+
+// addAgain adds an event. When the newest, but for its time, is the same it has happened so many times.
+func (l *log) addAgain(e Event) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if n := len(l.ring); l.times > 0 {
+		newest, same := &l.ring[(l.next-1+n)%n], e
+		same.At, same.Text = newest.At, newest.Text
+		if same == *newest && e.Text == l.text {
+			l.times++
+			newest.At, newest.Text = e.At, e.Text+" ("+strconv.Itoa(l.times)+" times)"
+			return
+		}
+	}
+	l.append(e)
+	l.text, l.times = e.Text, 1
 }
 
 func (l *log) add(e Event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.append(e)
+}
+
+// append adds an event. mu is held.
+func (l *log) append(e Event) {
+	l.times = 0
 	if len(l.ring) < maxEvents {
 		l.ring = append(l.ring, e)
 		return

@@ -92,6 +92,14 @@ func (r *Recorder) Note(e Event) {
 	r.log.add(e)
 }
 
+// NoteAgain adds an event that happens now. When the one before it is the same it says how many times, so that
+// what is done over and over does not push out the rest.
+func (r *Recorder) NoteAgain(e Event) {
+	e.At = time.Now().UTC()
+	e.Text = cut(e.Text, 500)
+	r.log.addAgain(e)
+}
+
 // Steered notes that an operator paused or resumed the consumer of a queue.
 func (r *Recorder) Steered(account, queue string, paused bool, by string) {
 	r.mu.Lock()

@@ -27,9 +27,23 @@ type endReason struct{ text string }
 // Error implements error.
 func (e *endReason) Error() string { return e.text }
 
+// errLeft is why work ends whose client is gone.
+var errLeft = errors.New("the client went away")
+
+// left is what it means that an answer cannot be written.
+func left(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &cutOff{errLeft.Error(), errors.Join(errLeft, err)}
+}
+
 // because says why an operator's work ended early, where its own words are only that it was canceled.
 func because(ctx context.Context, err error) error {
-	if err == nil || !strings.Contains(err.Error(), context.Canceled.Error()) && !strings.Contains(err.Error(), context.DeadlineExceeded.Error()) {
+	if err == nil || errors.Is(err, errLeft) {
+		return err
+	}
+	if !strings.Contains(err.Error(), context.Canceled.Error()) && !strings.Contains(err.Error(), context.DeadlineExceeded.Error()) {
 		return err
 	}
 	switch cause := context.Cause(ctx); {
@@ -41,6 +55,8 @@ func because(ctx context.Context, err error) error {
 		return &cutOff{cause.Error() + ": this was ended at a step where nothing is lost", err}
 	case errors.Is(cause, context.DeadlineExceeded):
 		return &cutOff{fmt.Sprintf("it was not over within %v: run it again to go on, or ask for a stream of events", longest), err}
+	case errors.Is(cause, context.Canceled): // the HTTP server's word
+		return left(err)
 	}
 	return err
 }
@@ -49,7 +65,7 @@ func because(ctx context.Context, err error) error {
 func (a *admin) telling(ctx context.Context, r *storageRequest, sink func(triage.Event) error) func(triage.Event) error {
 	return func(e triage.Event) error {
 		if e.Unmarked != "" {
-			a.Logger.Warn("message is replayed without a mark", "account", r.PathValue("account"), "queue", r.PathValue("queue"), "message_id", e.Unmarked)
+			a.Logger.Warn("message is replayed without a mark", "account", r.PathValue("account"), "queue", r.PathValue("queue"), "message_id", clipID(e.Unmarked))
 		}
 		if e.Error != "" {
 			e.Error = because(ctx, errors.New(e.Error)).Error()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"time"
@@ -51,6 +52,8 @@ func (u *upload) Read(p []byte) (int, error) {
 		err = errSilent
 	case u.ctx.Err() != nil:
 		err = u.ctx.Err()
+	case errors.Is(err, io.ErrUnexpectedEOF), errors.As(err, new(*net.OpError)):
+		err = left(err)
 	}
 	return n, err
 }

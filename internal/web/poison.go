@@ -117,7 +117,7 @@ func (a *admin) hooks(r *storageRequest, op triage.Operation) triage.Hooks {
 		Room: triage.Room{Unpack: a.room.unpack},
 		Replayed: func(ctx context.Context, m poison.Replayed) {
 			act := r.act(string(op))
-			act.MessageID, act.NewMessageID = m.Entry.MessageID, m.MessageID
+			act.MessageID, act.PoisonMessageID, act.NewMessageID = m.Entry.MessageID, m.Entry.PoisonMessageID, m.MessageID
 			a.audit(r.Request, act)
 			if a.Storage.Replayed != nil {
 				a.Storage.Replayed(ctx, act.Account, act.Queue, m)
@@ -125,7 +125,7 @@ func (a *admin) hooks(r *storageRequest, op triage.Operation) triage.Hooks {
 		},
 		Deleted: func(_ context.Context, e *poison.Entry) {
 			act := r.act(string(op))
-			act.MessageID = e.MessageID
+			act.MessageID, act.PoisonMessageID = e.MessageID, e.PoisonMessageID
 			a.audit(r.Request, act)
 		},
 	}
@@ -140,7 +140,7 @@ func (a *admin) reading(r *storageRequest, c triage.Command, sink func(triage.Ev
 		err := sink(e)
 		if e.Entry != nil && !errors.Is(err, errFull) {
 			act := r.act("read-body")
-			act.MessageID = e.Entry.MessageID
+			act.MessageID, act.PoisonMessageID = e.Entry.MessageID, e.Entry.PoisonMessageID
 			a.audit(r.Request, act)
 		}
 		return err
@@ -155,7 +155,7 @@ func (a *admin) ended(r *storageRequest, op triage.Operation, c triage.Command, 
 	act := r.act(string(op))
 	act.Messages = n
 	if err != nil {
-		act.Error = err.Error()
+		act.Error, act.Left = err.Error(), errors.Is(err, errLeft)
 	}
 	a.audit(r.Request, act)
 }
@@ -333,12 +333,12 @@ func (s *eventWriter) write(b []byte, atOnce bool) error {
 			return err
 		}
 		if _, err := s.buf.Write(b); err != nil {
-			return err
+			return left(err)
 		}
 		return s.flush()
 	}
 	_, err := s.buf.Write(b)
-	return err
+	return left(err)
 }
 
 // extend gives the reader its time again.
@@ -349,9 +349,9 @@ func (s *eventWriter) extend() error {
 func (s *eventWriter) flush() error {
 	s.at = time.Now()
 	if err := s.buf.Flush(); err != nil {
-		return err
+		return left(err)
 	}
-	return http.NewResponseController(s.w).Flush()
+	return left(http.NewResponseController(s.w).Flush())
 }
 
 // ResultHeader is on answers that tell what was done, also when it ended early.

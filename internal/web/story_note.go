@@ -6,15 +6,15 @@ import "github.com/qwatch/qwatch/internal/story"
 // One event a command is enough: the audit log has the messages one by one.
 func alsoTold(s *story.Recorder, next func(Action)) func(Action) {
 	return func(a Action) {
-		// What came to nothing is no event, unless it went wrong. A queue's count before it was cleared is
+		// What came to nothing is no event, unless it went wrong; a client that left did not. A queue's count before it was cleared is
 		// but about right.
-		nothing := a.Messages == 0 && a.Error == "" && a.Operation != "clear"
+		nothing := a.Messages == 0 && (a.Error == "" || a.Left) && a.Operation != "clear"
 		if kind, text := actionWords(a); kind != "" && a.MessageID == "" && !nothing {
 			level := story.LevelInfo
 			if a.Error != "" {
 				level, text = story.LevelWarn, text+", and ended early"
 			}
-			s.Note(story.Event{Kind: kind, Level: level, Account: a.Account, Queue: a.Queue, Text: text, By: a.Operator})
+			s.NoteAgain(story.Event{Kind: kind, Level: level, Account: a.Account, Queue: a.Queue, Text: text, By: a.Operator})
 		}
 		if next != nil {
 			next(a)

@@ -29,6 +29,15 @@ func TestWhatCameToNothingIsNoEvent(t *testing.T) {
 			{Operation: "import", Messages: 1},
 			{Operation: "replay", Error: "no answer in time"},
 			{Operation: "clear"},
+			{Operation: "export", Error: "the client went away", Left: true},
+			{Operation: "export", Messages: 3, Error: "the client went away", Left: true},
+			{Operation: "export", Messages: 3, Error: "the client went away", Left: true},
+			{Operation: "export", Error: "the client went away", Left: true},
+			{Operation: "export", Messages: 3, Error: "the client went away", Left: true},
+			{Operation: "export", Messages: 3},
+			{Operation: "export", Messages: 3},
+			{Operation: "replay", Messages: 5},
+			{Operation: "export", Messages: 3},
 		}
 		for _, a := range all {
 			a.Account, a.Queue, a.Operator = "acct", "orders", "ann"
@@ -40,9 +49,11 @@ func TestWhatCameToNothingIsNoEvent(t *testing.T) {
 		}
 		slices.Sort(got)
 		want := []string{
+			"3 messages exported from the poison queue", "3 messages exported from the poison queue (2 times)", "3 messages exported from the poison queue, and ended early (3 times)", "5 messages replayed",
 			"0 messages replayed, and ended early", "1 message imported into the poison queue", "2 messages replayed",
 			"queue cleared, about 0 messages",
 		}
+		slices.Sort(want)
 		if d := cmp.Diff(want, got); d != "" {
 			t.Error(d)
 		}

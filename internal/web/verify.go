@@ -125,8 +125,9 @@ func (a *admin) verify(w http.ResponseWriter, r *http.Request, who string) {
 			}
 			return sink(e)
 		})
+		err = because(r.Context(), err)
 		audit(err)
-		return because(r.Context(), err)
+		return err
 	}
 	if strings.Contains(r.Header.Get("Accept"), eventStream) {
 		a.streamVerify(w, run)

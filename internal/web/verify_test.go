@@ -108,7 +108,7 @@ func TestARehearsalEndsWithItsClient(t *testing.T) {
 		t.Errorf("the client: %v", err)
 	}
 	until("it is not in the audit log", func() bool { n, _ := s.audited("verify"); return n == 1 })
-	if _, failure := s.audited("verify"); !strings.Contains(failure, "canceled") {
+	if _, failure := s.audited("verify"); !strings.Contains(failure, "the client went away") {
 		t.Errorf("the audit log says %q", failure)
 	}
 	if left := s.temporary(); len(left) > 0 {

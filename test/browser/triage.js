@@ -58,8 +58,8 @@ module.exports = async ({ open, shot, accessible, until, assert, options: { url,
   await page.click("dialog[open] button:text-is('Replay 6 messages')");
   await until(page, "the first", () => document.getElementById("replay-run").textContent.includes("1 of 6 messages replayed"));
   await page.click("#replay-run button:text-is('Stop')");
-  await until(page, "that it ended early", () => document.getElementById("triage-said").textContent === "Ended early after about 1 message.");
-  await until(page, "what to do", () => document.getElementById("replay-result").textContent.includes("Nothing is lost: replay again to go on."));
+  await until(page, "that it ended early", () => document.getElementById("triage-said").textContent === "Replayed 1 message, then ann stopped it: this was ended at a step where nothing is lost.");
+  await until(page, "the exact result", () => /Chosen6Replayed1.*replay again to go on.*Ended earlyann stopped it/.test(document.getElementById("replay-result").textContent));
   await until(page, "what is left", () => document.querySelectorAll("#triage-out .entry").length === 5);
   await accessible(page, "a replay that was stopped");
 
@@ -96,6 +96,12 @@ module.exports = async ({ open, shot, accessible, until, assert, options: { url,
   await answer({ progress: { done: 3, of: 9 } }, { doubtful: "m-4" }); // and no more: the connection broke
   await again();
   await until(page, "how far it was", () => /^The replay ended early3 of 9 messages were replayed when it was last heard of.*May have been sent: m-4$/.test(document.getElementById("replay-result").textContent));
+  // A server that says nothing is not waited for when asked twice, and refused nothing.
+  await page.route("**/replay", () => {}, { times: 1 });
+  await again();
+  await page.click("#replay-run button:text-is('Stop')");
+  await page.click("#replay-run button:text-is('Stopping…')");
+  await until(page, "that it was stopped", () => document.getElementById("triage-said").textContent.startsWith("Stopped before anything was heard of it."));
 
   // The token stays in its tab.
   const other = await page.context().newPage();
