@@ -14,6 +14,7 @@ import (
 
 	"github.com/qwatch/qwatch/poison"
 	"github.com/qwatch/qwatch/queue"
+	"github.com/qwatch/qwatch/queue/encryption"
 	"github.com/qwatch/qwatch/queue/queuetest"
 )
 
@@ -176,6 +177,35 @@ func TestReplayLeavesAloneWhatMayBeACopy(t *testing.T) {
 		store.away = false
 		if r = f.replay(poison.ReplayOptions{}); r.Chosen != 1 || r.Done != 1 || r.Copies != 2 {
 			t.Errorf("%+v", r)
+		}
+	})
+}
+
+// Encrypted copies have nothing in common on the wire, and are compared by what is in them.
+func TestEncryptedCopiesAreOneEntry(t *testing.T) {
+	wrapper, err := encryption.NewAESKey("k", []byte("0123456789abcdef0123456789abcdef"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	each(t, queue.Config{KeyWrapper: wrapper}, func(f *fixture) {
+		if _, err := f.q.Send(f.ctx, []byte(`{"n":1}`), queue.SendOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		ms, err := f.q.Receive(f.ctx, 1, 30*time.Second)
+		if err != nil || len(ms) != 1 {
+			t.Fatalf("received %v, error %v", ms, err)
+		}
+		defer f.srv.Inject(queuetest.Fault{Queue: "orders", Operation: queuetest.OpDelete, Status: 403, Code: "AuthorizationFailure"})()
+		for range 2 {
+			if err := poison.Move(f.ctx, ms[0], poison.CategoryHandler, "r"); err == nil {
+				t.Fatal("the delete worked")
+			}
+		}
+		if p := f.poisoned(); len(p) != 2 || p[0].Text == p[1].Text {
+			t.Fatalf("on the poison queue: %+v", p)
+		}
+		if l := f.list(); len(l.Entries) != 1 || l.Entries[0].Copies != 2 {
+			t.Errorf("listed %+v", l.Entries)
 		}
 	})
 }
