@@ -318,6 +318,9 @@ func openStream(w http.ResponseWriter) (*eventWriter, error) {
 
 func (s *eventWriter) send(e triage.Event) error {
 	var b bytes.Buffer
+	if e.Entry != nil {
+		b.Grow(e.Entry.Size() + 1<<10) // or it is doubled again and again
+	}
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false) // it would write what is large six times as large
 	if err := enc.Encode(e); err != nil {

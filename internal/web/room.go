@@ -12,10 +12,10 @@ import (
 // Bounds of the memory that bodies take which operators look at, over all requests: some kilobytes on a queue may
 // decompress a thousandfold.
 const (
-	largeBody   = 64 << 10            // what is smaller is unpacked at once
-	maxUnpacked = triage.MaxShown     // bytes of larger bodies that are unpacked and not told yet
-	maxKept     = 2 * triage.MaxShown // bytes of bodies kept for answers that are made as a whole
-	peeksAtOnce = 4                   // looks at a main queue
+	largeBody   = 64 << 10                // what is smaller is unpacked at once
+	maxUnpacked = triage.MaxShown         // bytes of larger bodies that are unpacked and not told yet
+	maxKept     = 3 * triage.MaxShown / 2 // bytes of bodies kept for answers that are made as a whole
+	peeksAtOnce = 4                       // looks at a main queue
 )
 
 // errCrowded refuses an answer for which there is no room.
