@@ -90,6 +90,7 @@ func (c *cli) doctor(ctx context.Context, accounts []string) error {
 // diagnosis writes a report for people: one line for each check, one for all that a queue passed, and the cure
 // below what failed.
 func (c *cli) diagnosis(report doctor.Report) string {
+	const allowed = "allowed to " // said once of many operations
 	var b strings.Builder
 	account, width := "", 0
 	for _, f := range report {
@@ -104,7 +105,11 @@ func (c *cli) diagnosis(report doctor.Report) string {
 		n, details := 1, f.Detail
 		if f.Queue != "" && f.Status == doctor.OK {
 			for n < len(report) && report[n].Queue == f.Queue && report[n].Status == doctor.OK {
-				details += ", " + strings.TrimPrefix(report[n].Detail, "allowed to ")
+				if more, of := strings.CutPrefix(report[n].Detail, allowed); of && strings.HasPrefix(report[n-1].Detail, allowed) {
+					details += ", " + more
+				} else {
+					details += "; " + report[n].Detail
+				}
 				n++
 			}
 		}

@@ -242,7 +242,7 @@ func (e *examiner) mayCreatePoison(ctx context.Context, r *Report, p, main *queu
 	if main != nil {
 		f := Finding{
 			Account: e.cfg.Name, Queue: p.Name(), Check: CheckPoison, Operation: string(queue.OpCreate), Status: OK,
-			Detail: "allowed to create (tried on " + main.Name() + ", since the poison queue does not exist yet)",
+			Detail: "allowed to create it (tried on " + main.Name() + ")",
 		}
 		if err := e.within(ctx, func(ctx context.Context) error { return main.Probe(ctx, queue.OpCreate) }); err != nil {
 			f = e.failed(f, queue.OpCreate, p.Name(), err)
