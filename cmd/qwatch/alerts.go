@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -71,7 +72,7 @@ fleet, and a reload moves it. Of the file only watch.interval matters to them.
 	}
 	c.configFlag(cmd)
 	flags := cmd.Flags()
-	flags.StringVarP(&f.out, "output-file", "o", "-", "`file` to write; - is standard output")
+	flags.StringVarP(&f.out, "output-file", "o", "-", "`file` to write, whose folder is made if need be; - is standard output")
 	flags.StringVar(&f.format, "format", rulesPrometheus, "`format`: "+strings.Join(rulesFormats(), ", "))
 	flags.StringArrayVar(&f.labels, "label", nil, "`name=value` label of the PrometheusRule object; repeat it for more")
 	flags.StringArrayVar(&f.alertLabels, "alert-label", nil, "`name=value` label of every alert; repeat it for more")
@@ -177,6 +178,9 @@ func pairs(flag string, given []string) (map[string]string, error) {
 func (c *cli) save(file string, text []byte) error {
 	if file == "-" {
 		return c.write(text)
+	}
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		return fmt.Errorf("make the folder of %s: %w", file, err)
 	}
 	if err := os.WriteFile(file, text, 0o644); err != nil {
 		return fmt.Errorf("write the rules: %w", err)
