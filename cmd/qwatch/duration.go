@@ -12,8 +12,13 @@ import (
 // duration is a flag that takes what durations in the configuration file do: Go's, and days.
 type duration time.Duration
 
-// String, Set and Type make it a flag.
-func (d *duration) String() string { return time.Duration(*d).String() }
+// String, Set and Type make it a flag. Zero is no text: help then names no default, or that which the usage tells.
+func (d *duration) String() string {
+	if *d == 0 {
+		return ""
+	}
+	return time.Duration(*d).String()
+}
 
 func (d *duration) Type() string { return "duration" }
 

@@ -48,7 +48,10 @@ func (c *cli) poisonExport(ctx context.Context, t triager, cmd triage.Command, f
 	out := c.stdout
 	if file != "" {
 		f, ferr := os.OpenFile(file, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600) // bodies may be confidential
-		if ferr != nil {
+		switch {
+		case errors.Is(ferr, os.ErrExist):
+			return usagef("export to a file: %w, and an export overwrites nothing; name a file that does not exist yet with --file, or remove that one", ferr)
+		case ferr != nil:
 			return usagef("export to a file: %w", ferr)
 		}
 		defer func() {
@@ -119,8 +122,8 @@ for --from-line. A message that is put back twice is one entry, if it has a reco
 	f := cmd.Flags()
 	f.IntVar(&from, "from-line", 1, "begin with this `line`, counted from 1")
 	f.BoolVar(&dryRun, "dry-run", false, "only check the lines")
-	f.Bool("all", true, "every line, which an import is about in any case")
-	f.BoolP("yes", "y", true, "do not ask, which an import does not in any case")
+	f.Bool("all", false, "every line, which an import is about in any case")
+	f.BoolP("yes", "y", false, "do not ask, which an import does not in any case")
 	c.triageFlags(cmd)
 	return cmd
 }

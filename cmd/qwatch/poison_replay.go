@@ -105,7 +105,7 @@ On a terminal it asks first; elsewhere it needs --yes.`,
 		},
 	}
 	// Interface: every command about poison takes --all; a purge is about everything anyway.
-	cmd.Flags().Bool("all", true, "everything, which a purge is about in any case")
+	cmd.Flags().Bool("all", false, "everything, which a purge is about in any case")
 	k.flags(cmd)
 	c.triageFlags(cmd)
 	return cmd
