@@ -63,7 +63,7 @@ func TestOneCauseIsFoundForManyQueues(t *testing.T) {
 			fleet: func(_ *testing.T, r *rig) {
 				r.states = []collector.QueueState{state("a", "q", failing(queue.ResultNetwork, "no such host"))}
 			},
-			kind: story.CauseUnreachable, level: story.LevelBad, title: "Account a is out of reach (network)", count: 1, parts: []string{"no such host"},
+			kind: story.CauseUnreachable, level: story.LevelBad, title: "Account a is out of reach (network)", count: 1, parts: []string{"no such host", "qwatch doctor a"},
 		},
 		"a handler endpoint that is down for two consumers": {
 			fleet: func(_ *testing.T, r *rig) {

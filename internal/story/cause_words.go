@@ -81,7 +81,7 @@ func (f *finder) say(k groupKey, c *Cause, total int) {
 	case CauseUnreachable:
 		c.Title = "Account " + k.account + " is out of reach (" + words(k.of) + ")"
 		c.Evidence = []string{share + " cannot be read", f.errors[k]}
-		next("try it from here", "qwatch queue show "+Quote(first))
+		next("examine the way to it, where qwatch runs and with its configuration", "qwatch doctor "+Quote(k.account))
 	case CauseHandler:
 		c.Title = "Handler " + cmp.Or(k.of, "of "+first) + " is down"
 		c.Evidence = []string{Count(int64(c.Affected), "consumer") + " stopped receiving because its calls fail as a whole; messages wait and do not lose attempts", openFor(c.Since, f.snap.At)}
