@@ -137,6 +137,8 @@ func (t *teller) headline(now time.Time) string {
 		text = row.String() + " has been falling behind" + since
 	case row.Status == "hidden":
 		text = fmt.Sprintf("All messages of %s have been hidden%s", row.Name, since)
+	case row.Status == "unknown" && t.nothingWaits():
+		text = fmt.Sprintf("Nothing waits on %s, and it is too early to say more", row.Name)
 	case row.Status == "unknown":
 		text = fmt.Sprintf("It is too early to say how %s is", row.Name)
 	case since == "":
@@ -156,6 +158,12 @@ func (t *teller) find(level Level, title string, evidence []string, next ...Step
 		}
 	}
 	t.story.Findings = append(t.story.Findings, Finding{level, title, kept, next})
+}
+
+// nothingWaits says whether the queue was seen, and seen empty.
+func (t *teller) nothingWaits() bool {
+	row := &t.story.Row
+	return row.Messages.Known && row.Messages.Value == 0 && row.Visible.Value == 0 && row.Oldest.Value == 0
 }
 
 // waiting says how much waits, and for how long.

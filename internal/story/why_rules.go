@@ -71,6 +71,10 @@ func (t *teller) tellStatus(now time.Time) {
 		t.find(LevelWarn, "Its consumer here is paused", []string{t.waiting(), t.pausedBy(now)},
 			Step{"resume it on its page, or by POST /api/v1/processors/" + t.story.Row.String() + "/resume", ""})
 	case collector.RuleUndecided, collector.RuleTooFew, collector.RuleNotPolled:
+		if t.nothingWaits() {
+			t.find(LevelGood, "Nothing waits on it", []string{fmt.Sprintf("it was looked at %s since qwatch started", times(s.Polls)), t.waiting()})
+			break
+		}
 		t.find(LevelUnknown, "Too little was seen so far to say why messages wait", []string{
 			fmt.Sprintf("it was looked at %s since qwatch started", times(s.Polls)), t.waiting(), quiet,
 		}, Step{"ask again in some minutes", "qwatch why " + t.name})

@@ -109,6 +109,14 @@ func TestAQueuesStoryNamesTheLikelyCause(t *testing.T) {
 			},
 			headline: "It is too early to say how a/q is", level: story.LevelUnknown, title: "Too little was seen so far to say why messages wait", parts: []string{"looked at 9 times"},
 		},
+		"it is early, and nothing waits": {
+			fleet: func(r *rig) {
+				r.states = []collector.QueueState{judged(collector.StatusUnknown, collector.RuleTooFew, func(s *collector.QueueState) {
+					s.Count.Messages, s.Peek.Visible, s.Peek.OldestAge = 0, 0, 0
+				})}
+			},
+			headline: "Nothing waits on a/q, and it is too early to say more", level: story.LevelGood, title: "Nothing waits on it", parts: []string{"looked at 9 times", "0 messages are on the queue"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
