@@ -3,12 +3,14 @@ package main
 import (
 	"context"
 	"fmt"
+	"net/url"
 	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/qwatch/qwatch/internal/client"
+	"github.com/qwatch/qwatch/internal/story"
 )
 
 // server is the running qwatch that a command asks in the place of storage.
@@ -27,6 +29,23 @@ func (c *cli) serverFlags(cmd *cobra.Command) {
 	f.StringVar(&c.server.ca, "server-ca", "", "`file` with the certificates that sign --server's, as PEM (default the system's)")
 	f.StringVar(&c.server.cert, "server-cert", "", "`file` with a client certificate for --server, as PEM")
 	f.StringVar(&c.server.key, "server-key", "", "`file` with its key")
+}
+
+// again is what a command that is told to somebody needs to ask the same server: the flags that were given, without
+// what may be secret in the URL.
+func (s server) again() string {
+	u, err := url.Parse(s.url)
+	if s.url == "" || err != nil || u.Host == "" {
+		return ""
+	}
+	u.User, u.RawQuery, u.Fragment = nil, "", ""
+	text := " --server " + story.Quote(u.String())
+	for _, f := range [][2]string{{"--token-file", s.tokenFile}, {"--server-ca", s.ca}, {"--server-cert", s.cert}, {"--server-key", s.key}} {
+		if f[1] != "" {
+			text += " " + f[0] + " " + story.Quote(f[1])
+		}
+	}
+	return text
 }
 
 // remote returns a client for --server; nil when the command is to ask storage itself.

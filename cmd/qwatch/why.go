@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"syscall"
 	"time"
 
@@ -55,12 +56,13 @@ Storage is not asked. Exit status 1 when the queue is not watched there.`,
 			if err != nil {
 				return err
 			}
+			again := c.server.again() // before a default takes the flag's place
 			return c.onRunning(cmd.Context(), func(ctx context.Context, cl *client.Client) error {
 				var s story.Story
 				if err := cl.Why(ctx, account, queue, &s); err != nil {
 					return err
 				}
-				return c.printOne(&s, func(w io.Writer) { c.tellStory(w, &s) })
+				return c.printOne(&s, func(w io.Writer) { c.tellStory(w, &s, again) })
 			})
 		},
 	}
@@ -94,13 +96,13 @@ func levelTone(l story.Level) (tone, string) {
 	}
 }
 
-// tellStory writes a queue's story for people.
-func (c *cli) tellStory(w io.Writer, s *story.Story) {
+// tellStory writes a queue's story for people; again is what its commands need to ask the same qwatch.
+func (c *cli) tellStory(w io.Writer, s *story.Story, again string) {
 	t, _ := levelTone(s.Row.Level)
 	fmt.Fprintf(w, "%s\n", c.painted(s.Headline, t))
 	for _, f := range s.Findings {
 		fmt.Fprintln(w)
-		c.tellFinding(w, f)
+		c.tellFinding(w, f, again)
 	}
 	fmt.Fprintf(w, "\n%s\n", c.painted("Numbers", faint))
 	number := func(name string, n story.Number, text func(int64) string) {
@@ -135,7 +137,7 @@ func (c *cli) tellStory(w io.Writer, s *story.Story) {
 	c.tellEvents(w, s.Events[:min(len(s.Events), 15)])
 }
 
-func (c *cli) tellFinding(w io.Writer, f story.Finding) {
+func (c *cli) tellFinding(w io.Writer, f story.Finding, again string) {
 	t, word := levelTone(f.Level)
 	fmt.Fprintf(w, "%s  %s\n", c.painted(fmt.Sprintf("%-6s", word), t), clean(f.Title))
 	for _, e := range f.Evidence {
@@ -148,9 +150,18 @@ func (c *cli) tellFinding(w io.Writer, f story.Finding) {
 		}
 		fmt.Fprintf(w, "        %s %s\n", head, clean(n.Text))
 		if n.Command != "" {
-			fmt.Fprintf(w, "                %s\n", clean(n.Command))
+			fmt.Fprintf(w, "                %s\n", clean(there(n.Command, again)))
 		}
 	}
+}
+
+// there has a command ask the qwatch that told of it; doctor examines by its own configuration, and others are not ours.
+func there(command, again string) string {
+	name, ours := strings.CutPrefix(command, "qwatch ")
+	if !ours || strings.HasPrefix(name, "doctor") {
+		return command
+	}
+	return command + again
 }
 
 func (c *cli) tellEvents(w io.Writer, events []story.Event) {
