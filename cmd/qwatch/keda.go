@@ -38,7 +38,7 @@ named, or for every queue of the configuration.
 Each queue gets an object of its own, for a Deployment of the queue's name; with --target all
 of them are triggers of one object, and KEDA follows the one that asks for most.
 What cannot work, or not as it seems to, is a warning on standard error.`,
-		Example: `  qwatch keda generate -c qwatch.yaml
+		Example: `  qwatch keda generate -c qwatch.yaml -n queues
   qwatch keda generate -c qwatch.yaml orders/orders --strategy drain --target order-workers --max 30
   qwatch keda generate -c qwatch.yaml orders/reports --kind scaledjob --image reports:1.4
   qwatch keda generate -c qwatch.yaml --scaler prometheus --prometheus http://prometheus.monitoring.svc:9090`,
@@ -127,6 +127,7 @@ func (c *cli) kedaGenerate(o manifest.Options, names []string, file string) erro
 	if s.GRPC == config.Off && (o.Scaler == manifest.ScalerExternal || o.Scaler == manifest.ScalerPush) {
 		return usagef("--scaler %s asks by gRPC, and %s is off; turn it on, or use metrics-api", o.Scaler, cfg.At("server.grpc"))
 	}
+	c.kedaReach(o, cfg)
 	c.kedaAuth(&o, cfg)
 	g, err := manifest.Generate(o)
 	if err != nil {

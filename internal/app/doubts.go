@@ -24,14 +24,14 @@ func doubts(cfg *config.Config) []string {
 			d.queue(fmt.Sprintf("%s.queues[%d]", key, j), q)
 		}
 	}
-	d.say(cfg.Server.TokensFile != "" && !loopback(cfg.Server.Listen) && !web.UsesTLS(cfg.Server.WebConfigFile), "server.tokensFile",
+	d.say(cfg.Server.TokensFile != "" && !Loopback(cfg.Server.Listen) && !web.UsesTLS(cfg.Server.WebConfigFile), "server.tokensFile",
 		"tokens cross the network readable: server.listen is not a loopback address, and serves without TLS; turn TLS on by server.webConfigFile, or put it in front")
 	d.say(cfg.Server.GRPCTLS != nil && cfg.Server.GRPC == config.Off, "server.grpcTLS", "the gRPC listener is off: its files are not read")
 	return d.list
 }
 
-// loopback says whether only programs of the same host reach a listener at address.
-func loopback(address string) bool {
+// Loopback says whether only programs of the same host reach a listener at address.
+func Loopback(address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	ip, notIP := netip.ParseAddr(host)
 	return err == nil && (host == "localhost" || notIP == nil && ip.Unmap().IsLoopback())
