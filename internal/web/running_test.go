@@ -90,9 +90,15 @@ func TestAnInterruptedCommandHearsItsResult(t *testing.T) {
 	if !errors.Is(err, context.Canceled) || result == nil || result.Done != 1 || result.Chosen != 3 {
 		t.Errorf("it told %+v, %v", result, err)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if last := s.actions[len(s.actions)-1]; last.Operation != "replay" || last.Messages != 1 || !strings.HasPrefix(last.Error, "ann stopped it: ") {
-		t.Errorf("the audit log ends with %+v", last)
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) { // the line comes after the last event
+		s.mu.Lock()
+		last := s.actions[len(s.actions)-1]
+		s.mu.Unlock()
+		if last.Operation == "replay" && last.Messages == 1 && strings.HasPrefix(last.Error, "ann stopped it: ") {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("the audit log ends with %+v", last)
+		}
 	}
 }

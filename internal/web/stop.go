@@ -90,7 +90,7 @@ func (a *admin) stop(w http.ResponseWriter, r *http.Request, who string) {
 		writeError(w, http.StatusNotFound, "nobody is at work on the poison of "+clip(name)+", or not at that any more")
 		return
 	}
-	p.cancel(&endReason{who + " stopped it"})
 	a.audit(r, Action{Operator: who, Operation: "stop", Account: account, Queue: queue})
+	p.cancel(&endReason{who + " stopped it"})
 	writeJSON(w, http.StatusOK, stoppedView{account, queue, p.operation, p.operator, p.since.UTC()})
 }
