@@ -93,7 +93,8 @@ func Run(ctx context.Context, o Options) (err error) {
 	}
 	g.Go(func() error { return serve(around, web.NewServer(handlers(d, nil), o.Logger), listener) })
 
-	cfg, file, op, remove, err := o.configure(service, "http://"+listener.Addr().String())
+	handlers := "http://" + listener.Addr().String()
+	cfg, file, op, remove, err := o.configure(service, handlers)
 	if err != nil {
 		return err
 	}
@@ -106,11 +107,43 @@ func Run(ctx context.Context, o Options) (err error) {
 		}
 		return err
 	}
-	return o.run(ctx, cfg, file, op, service, d)
+	return o.run(ctx, cfg, file, op, service, d, func(r app.Running) error { return o.relocate(r, file, service, handlers, op) })
 }
 
-// run runs qwatch and the producers.
-func (o Options) run(ctx context.Context, cfg *config.Config, file string, op operator, service *Service, d *dice) error {
+// relocate writes the addresses that the demo listens at, where one that was asked for was taken, to the file: other
+// commands find it by them.
+func (o Options) relocate(r app.Running, file string, service *Service, handlers string, op operator) error {
+	listen, probes, grpc := atPort(o.Listen, r.Main), atPort(o.Probes, r.Probes), atPort(o.GRPC, r.GRPC)
+	if file == "" || listen == o.Listen && probes == o.Probes && grpc == o.GRPC {
+		return nil
+	}
+	text, err := configFile(service.ConnectionString(), handlers, listen, probes, grpc, op.file)
+	if err != nil {
+		return err
+	}
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_TRUNC, 0) // it may be removed at any time, and must not come back
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	return errors.Join(err, f.Close())
+}
+
+// atPort is an address that was asked for, with the port of the listener there is; as asked for where there is none.
+func atPort(asked string, l net.Addr) string {
+	if l == nil {
+		return asked
+	}
+	host, _, err := net.SplitHostPort(asked)
+	_, port, err2 := net.SplitHostPort(l.String())
+	if err != nil || err2 != nil {
+		return asked
+	}
+	return net.JoinHostPort(host, port)
+}
+
+// run runs qwatch and the producers. Relocate is called once it is known where qwatch listens.
+func (o Options) run(ctx context.Context, cfg *config.Config, file string, op operator, service *Service, d *dice, relocate func(app.Running) error) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	var producers errgroup.Group
@@ -125,6 +158,9 @@ func (o Options) run(ctx context.Context, cfg *config.Config, file string, op op
 			})
 			for _, p := range producersFor(r.Fleet, d, nil) {
 				producers.Go(func() error { return p.run(ctx) })
+			}
+			if err := relocate(r); err != nil && ctx.Err() == nil {
+				o.Logger.Error("write the addresses to the configuration", "error", err)
 			}
 			if err := o.summarize(r, file, op, service); err != nil {
 				o.Logger.Error("write summary", "error", err)

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/qwatch/qwatch/internal/app/demo"
+	"github.com/qwatch/qwatch/internal/config"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -57,6 +58,19 @@ func TestTheDemoStartsSoonShowsThePromisedAndLeavesNothing(t *testing.T) {
 	}
 	if info, err := os.Stat(file[1]); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the configuration file: %v, %v", info, err)
+	}
+	// Other commands find the demo by the file, wherever it listens.
+	cfg, _, err := config.Load(file[1], nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := strings.TrimSuffix(strings.TrimPrefix(metrics, "http://"), "/metrics"); cfg.Server.Listen != want {
+		t.Errorf("the configuration file says that qwatch listens at %q, and it does at %q", cfg.Server.Listen, want)
+	}
+	probes := regexp.MustCompile(`http://(\S+)/livez`).FindStringSubmatch(text)
+	grpc := regexp.MustCompile(`KEDA's gRPC at (\S+)`).FindStringSubmatch(text)
+	if probes == nil || grpc == nil || cfg.Server.Probes != probes[1] || cfg.Server.GRPC != grpc[1] {
+		t.Errorf("the configuration file has probes at %q and gRPC at %q; the summary: %q, %q", cfg.Server.Probes, cfg.Server.GRPC, probes, grpc)
 	}
 
 	// Every character shows what the summary says of it.
