@@ -35,7 +35,7 @@ func (c *Client) stoppedWith(ctx context.Context, account, queue string) *stoppi
 			return
 		}
 		t := time.AfterFunc(resultWait, cancel)
-		defer context.AfterFunc(out, func() { t.Stop() })
+		context.AfterFunc(out, func() { t.Stop() })
 		if err := c.stop(out, account, queue, *id); err != nil {
 			cancel()
 		}
