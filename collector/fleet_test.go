@@ -221,9 +221,11 @@ func TestSetTargets(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+		poll := server.Inject(queuetest.Fault{Queue: "next", Hang: true})
 		set(append(targets(b, other), collector.Target{Queue: a, Team: "payments"})...)
 		expect(t, "before its first poll", about(t, c, "next", "main"), map[string]float64{up: absent, messages: absent, polls: 0, success: 0, interval: 60})
 		expect(t, "a queue that stays", about(t, c, "first", "main"), map[string]float64{up: 1, messages: 0, polls: ten})
+		poll()
 		synctest.Wait()
 		expect(t, "a new queue", about(t, c, "next", "main"), map[string]float64{up: 1, messages: 2, polls: 1})
 		if x, ok := samples(t, c)[`queue_up{account="second",queue_kind="main",queue_name="other"}`]; x != 1 {
@@ -258,8 +260,10 @@ func TestSetTargets(t *testing.T) {
 		time.Sleep(time.Minute)
 		expect(t, "the old poison queue", about(t, c, "first", "poison"), map[string]float64{messages: 3})
 		polled := about(t, c, "first", "poison")[polls]
+		poll = server.Inject(queuetest.Fault{Queue: "elsewhere", Hang: true})
 		set(targets(open(t, again, "first", queue.Config{PoisonQueue: "elsewhere"}))...)
 		expect(t, "the new poison queue before its first poll", about(t, c, "first", "poison"), map[string]float64{up: absent, messages: absent, polls: polled})
+		poll()
 		synctest.Wait()
 		expect(t, "the new poison queue", about(t, c, "first", "poison"), map[string]float64{up: 1, exists: 0, messages: 0, polls: polled + 1})
 

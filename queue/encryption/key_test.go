@@ -138,7 +138,7 @@ func TestRSAKey(t *testing.T) {
 		if _, err := k.Unwrap(t.Context(), w); !errors.Is(err, encryption.ErrUndecryptable) {
 			t.Errorf("%s: another algorithm: %v", algorithm, err)
 		}
-		w.Algorithm, w.Key = algorithm, w.Key[1:]
+		w.Algorithm, w.Key = algorithm, w.Key[:len(w.Key)-1]
 		if _, err := k.Unwrap(t.Context(), w); !errors.Is(err, encryption.ErrUndecryptable) {
 			t.Errorf("%s: cut short: %v", algorithm, err)
 		}
