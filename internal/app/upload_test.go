@@ -66,7 +66,7 @@ func TestASlowUploadIsBorne(t *testing.T) {
 			}
 			_ = upload.Close()
 		}()
-		settle(30*time.Minute + 5*time.Second)
+		settle(30*time.Minute + 5*time.Second) // its last line comes as it ends
 		if log := r.logs.String(); !strings.Contains(log, "it was not over within 30m0s") {
 			t.Errorf("it goes on after half an hour:\n%s", log)
 		}

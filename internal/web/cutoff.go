@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/qwatch/qwatch/internal/triage"
@@ -43,7 +44,8 @@ func because(ctx context.Context, err error) error {
 	if err == nil || errors.Is(err, errLeft) {
 		return err
 	}
-	if !strings.Contains(err.Error(), context.Canceled.Error()) && !strings.Contains(err.Error(), context.DeadlineExceeded.Error()) {
+	words := []string{context.Canceled.Error(), context.DeadlineExceeded.Error(), "no answer in time"} // the last: of a request to storage
+	if !slices.ContainsFunc(words, func(w string) bool { return strings.Contains(err.Error(), w) }) {
 		return err
 	}
 	switch cause := context.Cause(ctx); {
